@@ -1,0 +1,9 @@
+//! Everything that crosses a process border: Kafka frames, the files of a log directory, the shared-memory channel.
+//!
+//! No runtime, no clock, no files: bytes in, values out, and back. The one exception is `channel/region.rs`, which maps the
+//! shared memory.
+
+pub mod error;
+pub mod ids;
+pub mod reader;
+pub mod writer;
