@@ -6,4 +6,5 @@
 pub mod error;
 pub mod ids;
 pub mod reader;
+pub mod records;
 pub mod writer;

@@ -1,0 +1,5 @@
+//! Record batches: the bytes that a mirror passes on unchanged.
+
+pub mod batch;
+pub mod batches;
+pub mod record;

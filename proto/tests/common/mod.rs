@@ -1,0 +1,54 @@
+//! What the integration tests of this crate share: the golden files and small helpers.
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use twinlog_proto::records::batch::BatchHeader;
+use twinlog_proto::records::batches::{BatchEvent, BatchLimits, BatchWalker, EndMarker};
+
+/// Base offsets of the golden segments.
+pub(crate) const SEGMENTS: [i64; 3] = [0, 57, 1109];
+/// The log end of the golden partition.
+pub(crate) const LOG_END: i64 = 1155;
+
+/// A file of the golden folder.
+pub(crate) fn golden(path: &str) -> Vec<u8> {
+    let path = golden_path(path);
+    fs::read(&path).unwrap_or_else(|cause| panic!("{}: {cause}", path.display()))
+}
+
+/// Where a golden file is, whether it exists or not.
+pub(crate) fn golden_path(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(path)
+}
+
+/// A file of the golden partition; `base` of 57 and `suffix` of "log" give its second segment.
+pub(crate) fn segment_file(base: i64, suffix: &str) -> Vec<u8> {
+    golden(&format!("log-4.2/golden-0/{base:020}.{suffix}"))
+}
+
+/// A batch of a golden segment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) header: BatchHeader,
+    pub(crate) marker: Option<EndMarker>,
+    pub(crate) position: u64,
+}
+
+/// The batches of a segment's bytes.
+pub(crate) fn batches(log: &[u8]) -> Vec<Seen> {
+    let mut walker = BatchWalker::new(BatchLimits { batch_bytes_max: 1 << 20 });
+    let (mut rest, mut position, mut seen) = (log, 0, Vec::new());
+    while let fed = walker.feed(rest).expect("golden batches are valid")
+        && let Some(event) = fed.event
+    {
+        rest = &rest[fed.consumed..];
+        if let BatchEvent::Batch { header, marker } = event {
+            seen.push(Seen { header, marker, position });
+            position += header.size_bytes() as u64;
+        }
+    }
+    assert_eq!((walker.pending_bytes(), position), (0, log.len() as u64));
+    seen
+}
