@@ -3,8 +3,15 @@
 //! No runtime, no clock, no files: bytes in, values out, and back. The one exception is `channel/region.rs`, which maps the
 //! shared memory.
 
+pub mod api;
+pub mod channel;
 pub mod error;
+pub mod error_code;
+pub mod frame;
 pub mod ids;
+pub mod messages;
+pub mod mirror_state;
+pub mod primitives;
 pub mod reader;
 pub mod records;
 pub mod writer;

@@ -73,6 +73,19 @@ impl<'a> Writer<'a> {
         let bytes = i32::try_from(bytes).expect("a frame is far below 2 GiB");
         self.out[length.0..length.0 + 4].copy_from_slice(&bytes.to_be_bytes());
     }
+
+    /// Puts the number of bytes written since `start`, as an unsigned varint, in front of them. Nothing is allocated but
+    /// the varint's own bytes.
+    ///
+    /// # Panics
+    /// When `start` is no earlier [`Writer::position`], or 4 GiB were written since, which no caller's limits allow.
+    pub fn insert_uvarint_length(&mut self, start: usize) {
+        let bytes = self.out.len() - start;
+        let before = self.out.len();
+        self.write_uvarint(u32::try_from(bytes).expect("a tagged field is far below 4 GiB"));
+        let width = self.out.len() - before;
+        self.out[start..].rotate_right(width);
+    }
 }
 
 macro_rules! write_int {
@@ -122,5 +135,16 @@ mod tests {
         writer.write_i16(7);
         writer.end_length(length);
         assert_eq!(bytes, [9, 0, 0, 0, 2, 0, 7]);
+    }
+
+    #[test]
+    fn an_inserted_length_stands_in_front_of_what_it_counts() {
+        let mut bytes = vec![9];
+        let mut writer = Writer::new(&mut bytes);
+        let start = writer.position();
+        writer.write_slice(&[5; 200]);
+        writer.insert_uvarint_length(start);
+        assert_eq!(bytes[..4], [9, 0xc8, 0x01, 5]);
+        assert_eq!(bytes.len(), 203);
     }
 }

@@ -1,0 +1,3 @@
+//! pure: brokers, topics, partitions and their leaders. Layout: `schemas/metadata.json`.
+
+include!(concat!(env!("OUT_DIR"), "/metadata.rs"));

@@ -1,0 +1,60 @@
+//! pure: Kafka's messages as typed values, with a codec for every version.
+//!
+//! The layouts are data (`schemas/*.json`); `build.rs` makes the structs and codecs from them, and the modules here only
+//! include the result. Values are owned. A request or answer that carries records is never decoded through these on the
+//! record path: that is what the walker of the Fetch answer is for.
+
+use core::ops::RangeInclusive;
+
+use crate::error::{DecodeError, EncodeError, Malformed};
+use crate::reader::Reader;
+use crate::writer::Writer;
+
+pub mod api_versions;
+pub mod metadata;
+
+/// A message with a codec for each of its versions.
+///
+/// `Default` gives the defaults of its schema.
+pub trait Message: Sized + Default {
+    /// Kafka's name of the message.
+    const NAME: &'static str;
+    /// Key of the request kind it belongs to; -1 for a message that is not sent by itself.
+    const API_KEY: i16;
+    /// The versions that can be encoded and decoded.
+    const VERSIONS: RangeInclusive<i16>;
+    /// The first version in the flexible form; `i16::MAX` when there is none.
+    const FLEXIBLE_FROM: i16;
+
+    /// Appends the message, without any header.
+    ///
+    /// # Errors
+    /// When `version` is none of its versions, or cannot carry a value that is set.
+    fn encode(&self, w: &mut Writer<'_>, version: i16) -> Result<(), EncodeError>;
+
+    /// Reads the message, without any header. Bytes after it are left alone.
+    ///
+    /// # Errors
+    /// When `version` is none of its versions, or the bytes do not follow its layout.
+    fn decode(r: &mut Reader<'_>, version: i16) -> Result<Self, DecodeError>;
+}
+
+/// A request, which knows its answer.
+pub trait Request: Message {
+    /// The answer to it, at the same version.
+    type Response: Message;
+}
+
+fn check_encode<M: Message>(version: i16) -> Result<(), EncodeError> {
+    if M::VERSIONS.contains(&version) {
+        return Ok(());
+    }
+    Err(EncodeError { what: M::NAME, version, why: "the message has no such version" })
+}
+
+fn check_decode<M: Message>(r: &Reader<'_>, version: i16) -> Result<(), DecodeError> {
+    if M::VERSIONS.contains(&version) {
+        return Ok(());
+    }
+    Err(DecodeError { what: M::NAME, at: r.position(), why: Malformed::Version { found: version.into() } })
+}
