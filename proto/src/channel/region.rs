@@ -1,0 +1,509 @@
+//! unsafe: creates, seals and maps the region, and hands out its areas as boards, pages and ring ends; nothing raw.
+//!
+//! The creator seals the size, so that no process can shrink the file under another's mapping, and writes the magic word last.
+//! Who attaches checks seals, size, magic, version and bounds, then uses its own copy of the sizes only. [`Region`] is mapped
+//! for reading and writing; [`View`] may be mapped for reading only and hands out reading ends alone.
+
+use super::board::{BoardReader, BoardWriter};
+use super::layout::{BadGeometry, Geometry, HEADER_WORDS, LAYOUT_VERSION, MAGIC, WORD_BYTES, header};
+use super::page::{PageReader, PageWriter};
+use super::ring::{Broken, Consumer, Producer};
+use core::fmt;
+use core::ops::{Deref, Range};
+use core::ptr::NonNull;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::sync::Arc;
+
+/// Who made a region, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Random, never 0, new at each start of the data plane.
+    pub generation: u64,
+    /// Process id of the data plane.
+    pub pid: u32,
+    /// Milliseconds since 1970.
+    pub started_at_ms: i64,
+}
+
+/// A file that cannot be made into, or is no, region.
+#[derive(Debug)]
+pub enum RegionError {
+    /// The system refused a step.
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        cause: Errno,
+    },
+    /// The file may still change its size.
+    NotSealed,
+    /// The file's size is not the one that its header says.
+    Size {
+        /// Bytes of the file.
+        found: u64,
+        /// Bytes that it must have, at least.
+        wanted: u64,
+    },
+    /// The magic word is missing: no region, or its creator died while making it.
+    Magic {
+        /// The word found.
+        found: u64,
+    },
+    /// A region of another version of this program.
+    Version {
+        /// The version found.
+        found: u64,
+    },
+    /// The generation is 0.
+    NoGeneration,
+    /// Impossible sizes in the header.
+    Geometry(BadGeometry),
+}
+
+impl fmt::Display for RegionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System { what, cause } => write!(f, "cannot {what} the shared memory of the data plane: {cause}"),
+            Self::NotSealed => {
+                f.write_str("the shared memory of the data plane is not sealed in size: not made by twinlog-dataplane")
+            }
+            Self::Size { found, wanted } => {
+                write!(
+                    f,
+                    "the shared memory of the data plane has {found} bytes, must have {wanted}: restart the data plane"
+                )
+            }
+            Self::Magic { found } => {
+                write!(
+                    f,
+                    "the shared memory does not begin as a channel does ({found:#018x}): not made by twinlog-dataplane"
+                )
+            }
+            Self::Version { found } => write!(
+                f,
+                "the data plane uses version {found} of the shared memory, this program version {LAYOUT_VERSION}: \
+                 run both planes from the same release"
+            ),
+            Self::NoGeneration => f.write_str("the shared memory has no generation: restart the data plane"),
+            Self::Geometry(bad) => {
+                write!(f, "the shared memory of the data plane is broken, restart the data plane: {bad}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for RegionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::System { cause, .. } => Some(cause),
+            Self::Geometry(bad) => Some(bad),
+            _ => None,
+        }
+    }
+}
+
+/// The region, mapped for reading and writing. Clones share the mapping.
+#[derive(Debug, Clone)]
+pub struct Region {
+    view: View,
+}
+
+impl Region {
+    /// Makes a region; done by the data plane at each start. The file is to be given to those who attach.
+    ///
+    /// # Errors
+    /// When the system has no memory or descriptors left, or no memfd with seals.
+    pub fn create(geometry: Geometry, stamp: Stamp) -> Result<(Self, OwnedFd), RegionError> {
+        if stamp.generation == 0 {
+            return Err(RegionError::NoGeneration);
+        }
+        let file =
+            memfd_create("twinlog-channel", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(sys("create"))?;
+        let bytes = geometry.words() * WORD_BYTES;
+        ftruncate(&file, bytes as u64).map_err(sys("size"))?;
+        fcntl_add_seals(&file, SIZE_SEALS).map_err(sys("seal"))?;
+        let mapping = Mapping::new(&file, bytes, Access::ReadWrite)?;
+        let words = mapping.words();
+        let set = |at: usize, value: u64| words[at].store(value, Ordering::Relaxed);
+        set(header::VERSION_AT, LAYOUT_VERSION);
+        set(header::GENERATION_AT, stamp.generation);
+        set(header::WORDS_AT, geometry.words() as u64);
+        set(header::CORES_AT, geometry.cores().into());
+        set(header::SLOTS_AT, geometry.slots().into());
+        set(header::ORDER_ENTRIES_AT, geometry.order_entries().into());
+        set(header::EVENT_ENTRIES_AT, geometry.event_entries().into());
+        set(header::PID_AT, stamp.pid.into());
+        set(header::STARTED_AT_MS_AT, stamp.started_at_ms.cast_unsigned());
+        words[header::MAGIC_AT].store(MAGIC, Ordering::Release);
+        Ok((Self { view: View { mapping: Arc::new(mapping), geometry, stamp } }, file))
+    }
+
+    /// Maps a region that another process made.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the file; nothing of it was used then.
+    pub fn attach(file: impl AsFd) -> Result<Self, RegionError> {
+        Ok(Self { view: View::map(file.as_fd(), Access::ReadWrite)? })
+    }
+
+    /// The reading side of this region.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The board, for one core of the data plane. A slot must be published by one core only.
+    #[must_use]
+    pub fn board_writer(&self) -> BoardWriter<Window> {
+        BoardWriter::new(self.view.window(self.geometry().board()))
+    }
+
+    /// The page of a core, for that core only.
+    ///
+    /// # Panics
+    /// When there is no such core, as with all areas of a core.
+    #[must_use]
+    pub fn page_writer(&self, core: u32) -> PageWriter<Window> {
+        PageWriter::new(self.view.window(self.geometry().page(core)))
+    }
+
+    /// The end of the order ring that the core has.
+    ///
+    /// # Errors
+    /// When the ring is broken.
+    pub fn order_consumer(&self, core: u32) -> Result<Consumer<Window>, Broken> {
+        Consumer::resume(self.view.window(self.geometry().order_ring(core)))
+    }
+
+    /// The end of the event ring that the core has.
+    ///
+    /// # Errors
+    /// When the ring is broken.
+    pub fn event_producer(&self, core: u32) -> Result<Producer<Window>, Broken> {
+        Producer::resume(self.view.window(self.geometry().event_ring(core)))
+    }
+
+    /// The end of the order ring that the control plane has. Goes on behind orders that are not taken yet; a broken ring is
+    /// started anew, for a control plane sends all its orders again when it attaches.
+    #[must_use]
+    pub fn order_producer(&self, core: u32) -> Producer<Window> {
+        let window = self.view.window(self.geometry().order_ring(core));
+        Producer::resume(window.clone()).unwrap_or_else(|_| Producer::restart(window))
+    }
+
+    /// The end of the event ring that the control plane has. Events sent before it attached are skipped: it reads the board.
+    #[must_use]
+    pub fn event_consumer(&self, core: u32) -> Consumer<Window> {
+        Consumer::skip_all(self.view.window(self.geometry().event_ring(core)))
+    }
+}
+
+impl Deref for Region {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.view
+    }
+}
+
+/// The region, for reading. Clones share the mapping.
+#[derive(Debug, Clone)]
+pub struct View {
+    mapping: Arc<Mapping>,
+    geometry: Geometry,
+    stamp: Stamp,
+}
+
+impl View {
+    /// Maps a region for reading only; `file` may be opened so.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the file; nothing of it was used then.
+    pub fn attach(file: impl AsFd) -> Result<Self, RegionError> {
+        Self::map(file.as_fd(), Access::Read)
+    }
+
+    /// The sizes, as they were when the region was mapped.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Who made the region.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Bytes of the region, touched or not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.geometry.words() * WORD_BYTES
+    }
+
+    /// The board.
+    #[must_use]
+    pub fn board(&self) -> BoardReader<Window> {
+        BoardReader::new(self.window(self.geometry.board()))
+    }
+
+    /// The page of a core.
+    ///
+    /// # Panics
+    /// When there is no such core.
+    #[must_use]
+    pub fn page(&self, core: u32) -> PageReader<Window> {
+        PageReader::new(self.window(self.geometry.page(core)))
+    }
+
+    fn map(file: rustix::fd::BorrowedFd<'_>, access: Access) -> Result<Self, RegionError> {
+        let seals = fcntl_get_seals(file).map_err(sys("read the seals of"))?;
+        if !seals.contains(SIZE_SEALS) {
+            return Err(RegionError::NotSealed);
+        }
+        // From here on the size cannot change.
+        let found = u64::try_from(fstat(file).map_err(sys("stat"))?.st_size).unwrap_or(0);
+        let header_bytes = HEADER_WORDS * WORD_BYTES;
+        if found < header_bytes as u64 {
+            return Err(RegionError::Size { found, wanted: header_bytes as u64 });
+        }
+        let (geometry, stamp) = read_header(Mapping::new(&file, header_bytes, access)?.words())?;
+        let wanted = geometry.words() * WORD_BYTES;
+        if found != wanted as u64 {
+            return Err(RegionError::Size { found, wanted: wanted as u64 });
+        }
+        Ok(Self { mapping: Arc::new(Mapping::new(&file, wanted, access)?), geometry, stamp })
+    }
+
+    /// Private: an area of a read-only mapping must get into reading ends only.
+    fn window(&self, area: Range<usize>) -> Window {
+        assert!(
+            area.start <= area.end && area.end <= self.mapping.bytes / WORD_BYTES,
+            "an area lies within the region"
+        );
+        Window { mapping: Arc::clone(&self.mapping), area }
+    }
+}
+
+/// An area of a mapped region, kept mapped as long as this lives. Only the ends made by [`Region`] and [`View`] get one.
+#[derive(Clone)]
+pub struct Window {
+    mapping: Arc<Mapping>,
+    area: Range<usize>,
+}
+
+impl Deref for Window {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        &self.mapping.words()[self.area.clone()]
+    }
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window({:?})", self.area)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Access {
+    Read,
+    ReadWrite,
+}
+
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<AtomicU64>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory that does not depend on a thread; all access to it is through atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: &impl AsFd, bytes: usize, access: Access) -> Result<Self, RegionError> {
+        let protection = match access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // JUSTIFICATION: there is no safe way to map a file. SAFETY: no address is asked for, so no mapping of this process is
+        // replaced; callers map sealed files no further than their end, so no access of it can fault.
+        let base =
+            unsafe { mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }.map_err(sys("map"))?;
+        let base = NonNull::new(base.cast()).ok_or(RegionError::System { what: "map", cause: Errno::NOMEM })?;
+        Ok(Self { base, bytes })
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // JUSTIFICATION: a mapping has no safe view. SAFETY: page-aligned, `bytes` long, mapped as long as `self`; every process
+        // reaches it through atomics only. Words of a read-only mapping get into reading ends only, which never store.
+        unsafe { slice::from_raw_parts(self.base.as_ptr(), self.bytes / WORD_BYTES) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // JUSTIFICATION: what was mapped must be unmapped. SAFETY: base and length are those of the mapping, and no reference
+        // into it outlives `self`. It cannot fail with these arguments; if it did, the memory would stay mapped, which is safe.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+fn sys(what: &'static str) -> impl Fn(Errno) -> RegionError {
+    move |cause| RegionError::System { what, cause }
+}
+
+fn read_header(words: &[AtomicU64]) -> Result<(Geometry, Stamp), RegionError> {
+    let magic = words[header::MAGIC_AT].load(Ordering::Acquire);
+    if magic != MAGIC {
+        return Err(RegionError::Magic { found: magic });
+    }
+    let get = |at: usize| words[at].load(Ordering::Relaxed);
+    let version = get(header::VERSION_AT);
+    if version != LAYOUT_VERSION {
+        return Err(RegionError::Version { found: version });
+    }
+    let stamp = Stamp {
+        generation: get(header::GENERATION_AT),
+        pid: get(header::PID_AT) as u32,
+        started_at_ms: get(header::STARTED_AT_MS_AT).cast_signed(),
+    };
+    if stamp.generation == 0 {
+        return Err(RegionError::NoGeneration);
+    }
+    let (cores, slots) = (get(header::CORES_AT), get(header::SLOTS_AT));
+    let geometry = Geometry::new(cores, slots, get(header::ORDER_ENTRIES_AT), get(header::EVENT_ENTRIES_AT))
+        .map_err(RegionError::Geometry)?;
+    let said = get(header::WORDS_AT);
+    if said != geometry.words() as u64 {
+        let bytes = |words: u64| words.saturating_mul(WORD_BYTES as u64);
+        return Err(RegionError::Size { found: bytes(said), wanted: bytes(geometry.words() as u64) });
+    }
+    Ok((geometry, stamp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::board::Seen;
+    use super::super::message::{Event, Order};
+    use super::super::page::Counter;
+    use super::super::progress::{PartitionProgress, SlotState};
+    use super::*;
+    use rustix::io::{pread, pwrite};
+
+    const STAMP: Stamp = Stamp { generation: 5, pid: 77, started_at_ms: 1_700_000_000_000 };
+
+    fn made() -> (Region, OwnedFd) {
+        Region::create(Geometry::new(2, 10, 4, 8).unwrap(), STAMP).unwrap()
+    }
+
+    #[test]
+    fn two_mappings_of_a_region_see_the_same_board_rings_and_pages() {
+        let (data, file) = made();
+        let control = Region::attach(&file).unwrap();
+        assert_eq!((control.stamp(), control.geometry()), (STAMP, data.geometry()));
+        let progress = PartitionProgress::unknown(3, SlotState::Mirroring);
+        data.board_writer().publish(9, &progress).unwrap();
+        assert_eq!(control.board().read(9), Ok(Seen::Value(progress)));
+        assert!(control.board().read(10).is_err());
+        for core in 0..2 {
+            let order = Order::AssignmentCurrent { mirror: u64::from(core), version: 1 };
+            control.order_producer(core).push(&order.to_words()).unwrap();
+            let got = data.order_consumer(core).unwrap().pop().unwrap().unwrap();
+            assert_eq!(Order::from_words(&got), Ok(order));
+            let mut events = control.event_consumer(core);
+            data.event_producer(core).unwrap().push(&Event::Drained.to_words()).unwrap();
+            assert_eq!(Event::from_words(&events.pop().unwrap().unwrap()), Ok(Event::Drained));
+            data.page_writer(core).add(Counter::Turns, 4 + u64::from(core));
+            assert_eq!(View::attach(&file).unwrap().page(core).get(Counter::Turns), 4 + u64::from(core));
+        }
+    }
+
+    #[test]
+    fn an_end_keeps_its_memory_mapped_when_the_region_is_gone() {
+        let (data, file) = made();
+        let board = data.board();
+        drop((data, file));
+        assert_eq!(board.read(0), Ok(Seen::Empty));
+    }
+
+    #[test]
+    fn nobody_can_change_the_size_of_a_region() {
+        let (_data, file) = made();
+        assert!(ftruncate(&file, 0).is_err());
+        assert!(ftruncate(&file, 1 << 30).is_err());
+        assert!(fcntl_add_seals(&file, SealFlags::WRITE).is_err());
+    }
+
+    #[test]
+    fn a_file_that_may_still_shrink_is_refused() {
+        let file = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, 1 << 20).unwrap();
+        assert!(matches!(Region::attach(&file), Err(RegionError::NotSealed)));
+        fcntl_add_seals(&file, SIZE_SEALS).unwrap();
+        assert!(matches!(Region::attach(&file), Err(RegionError::Magic { found: 0 })));
+        let file = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
+        fcntl_add_seals(&file, SIZE_SEALS).unwrap();
+        assert!(matches!(View::attach(&file), Err(RegionError::Size { found: 0, .. })));
+    }
+
+    #[test]
+    fn every_garbage_header_word_is_refused_by_its_name() {
+        let (_data, file) = made();
+        let refused = |at: usize, value: u64| {
+            let mut kept = [0; 8];
+            let position = (at * WORD_BYTES) as u64;
+            pread(&file, &mut kept, position).unwrap();
+            pwrite(&file, &value.to_ne_bytes(), position).unwrap();
+            let error = View::attach(&file).unwrap_err();
+            pwrite(&file, &kept, position).unwrap();
+            View::attach(&file).unwrap();
+            error
+        };
+        assert!(matches!(refused(header::MAGIC_AT, !0), RegionError::Magic { .. }));
+        assert!(matches!(refused(header::VERSION_AT, 2), RegionError::Version { found: 2 }));
+        assert!(matches!(refused(header::GENERATION_AT, 0), RegionError::NoGeneration));
+        assert!(matches!(refused(header::WORDS_AT, 1), RegionError::Size { .. }));
+        assert!(matches!(refused(header::CORES_AT, !0), RegionError::Geometry(_)));
+        assert!(matches!(refused(header::SLOTS_AT, 1 << 32), RegionError::Geometry(_)));
+        assert!(matches!(refused(header::SLOTS_AT, 100_000), RegionError::Size { .. }));
+        assert!(matches!(refused(header::ORDER_ENTRIES_AT, 3), RegionError::Geometry(_)));
+        assert!(matches!(refused(header::EVENT_ENTRIES_AT, 0), RegionError::Geometry(_)));
+    }
+
+    #[test]
+    fn a_restarted_control_plane_mends_rings_that_the_last_one_broke() {
+        let (data, file) = made();
+        let geometry = data.geometry();
+        let mut orders = data.order_consumer(0).unwrap();
+        let mut events = data.event_producer(0).unwrap();
+        for area in [geometry.order_ring(0), geometry.event_ring(0)] {
+            let garbage = vec![0xee; area.len() * WORD_BYTES];
+            pwrite(&file, &garbage, (area.start * WORD_BYTES) as u64).unwrap();
+        }
+        assert!(orders.pop().is_err());
+        let event = Event::Changed { slot: 1 }.to_words();
+        // The core looks at the neighbour's position only when the ring seems full to it.
+        assert!((0..=geometry.event_entries()).any(|_| events.push(&event).is_err()));
+        let control = Region::attach(&file).unwrap();
+        let (mut to, mut from) = (control.order_producer(0), control.event_consumer(0));
+        to.push(&Order::Drain.to_words()).unwrap();
+        assert_eq!(orders.pop(), Ok(Some(Order::Drain.to_words())));
+        events.push(&event).unwrap();
+        assert_eq!(from.pop(), Ok(Some(event)));
+        assert!(data.order_consumer(1).unwrap().pop().unwrap().is_none(), "the other core's rings are whole");
+    }
+}
