@@ -11,6 +11,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 
 pub mod api_versions;
+pub mod fetch;
 pub mod metadata;
 
 /// A message with a codec for each of its versions.
