@@ -1,1 +1,3 @@
+//! The `twinlog-bench` command.
+
 fn main() {}

@@ -1,0 +1,454 @@
+//! pure: seeded record batches, computable at any offset or byte position without a stored log.
+//!
+//! All batches of a topic have the same size and the same number of records, so that offsets and byte positions are
+//! products. A batch is a small *head* (the 61-byte header and the start of the first record) made per batch, and a
+//! *body* taken from one of a few templates. The head carries the partition and the number of the batch inside the
+//! first record's value, so no two batches of a topic are equal; the CRC of the whole is the shifted CRC of the head
+//! combined with the body's.
+
+use core::array;
+
+use crc32c::{crc32c, crc32c_combine};
+use thiserror::Error;
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::writer::Writer;
+
+/// Bytes of the header of a v2 batch.
+pub const HEADER_BYTES: usize = 61;
+/// Bytes of the smallest batch that holds a record with its mark.
+pub const BATCH_BYTES_MIN: u32 = 128;
+/// Bytes of the largest batch that is made.
+pub const BATCH_BYTES_MAX: u32 = 256 << 20;
+/// Bytes of the smallest value of a record: the mark of the batch.
+pub const RECORD_BYTES_MIN: u32 = 16;
+/// The timestamp of the first record of every partition, in ms since 1970: 2023-11-14.
+pub const FIRST_TIMESTAMP_MS: i64 = 1_700_000_000_000;
+/// The most bytes of a head: header, framing of a record with a key of one byte, mark.
+pub const HEAD_BYTES_MAX: usize = HEADER_BYTES + 16 + MARK_BYTES;
+
+const MARK_BYTES: usize = 16;
+const TEMPLATES_BYTES: u32 = 8 << 20;
+const TEMPLATES_MIN: u32 = 2;
+const TEMPLATES_MAX: u32 = 64;
+const CRC_AT: usize = 17;
+const CHECKED_FROM: usize = 21;
+const BASE_TIMESTAMP_AT: usize = 27;
+const MAX_TIMESTAMP_AT: usize = 35;
+const MAGIC: u8 = 2;
+
+/// What the batches of a topic look like. Two sources with the same shape hold the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Everything random is drawn from this.
+    pub seed: u64,
+    /// Size of every batch, header included, [`BATCH_BYTES_MIN`] to [`BATCH_BYTES_MAX`].
+    pub batch_bytes: u32,
+    /// Bytes of a record's value, at least [`RECORD_BYTES_MIN`]; the last one of a batch is longer to fill it.
+    pub record_bytes: u32,
+    /// The leader epoch stamped on every batch.
+    pub leader_epoch: i32,
+}
+
+/// A shape that no batch can have.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ShapeError {
+    /// The size of a batch is out of bounds.
+    #[error("a batch of {0} bytes cannot be made; choose {BATCH_BYTES_MIN} to {BATCH_BYTES_MAX}")]
+    BatchBytes(u32),
+    /// The size of a record is out of bounds.
+    #[error("a record of {0} bytes cannot be made; choose at least {RECORD_BYTES_MIN}")]
+    RecordBytes(u32),
+}
+
+/// The content of every partition of a topic.
+#[derive(Debug)]
+pub struct Batches {
+    shape: Shape,
+    records: u32,
+    head_bytes: usize,
+    templates: Vec<Template>,
+    shift: CrcShift,
+}
+
+#[derive(Debug)]
+struct Template {
+    head: Vec<u8>,
+    body: Vec<u8>,
+    body_crc: u32,
+}
+
+impl Batches {
+    /// Makes the templates: a few MiB, a few milliseconds.
+    ///
+    /// # Errors
+    /// When the shape is out of bounds.
+    pub fn new(shape: Shape) -> Result<Self, ShapeError> {
+        if !(BATCH_BYTES_MIN..=BATCH_BYTES_MAX).contains(&shape.batch_bytes) {
+            return Err(ShapeError::BatchBytes(shape.batch_bytes));
+        }
+        if !(RECORD_BYTES_MIN..=BATCH_BYTES_MAX).contains(&shape.record_bytes) {
+            return Err(ShapeError::RecordBytes(shape.record_bytes));
+        }
+        let layout = Layout::of(&shape);
+        let count = (TEMPLATES_BYTES / shape.batch_bytes).clamp(TEMPLATES_MIN, TEMPLATES_MAX);
+        let templates: Vec<Template> = (0..count).map(|number| layout.template(&shape, number)).collect();
+        let shift = CrcShift::over(templates[0].body.len());
+        Ok(Self { shape, records: layout.records, head_bytes: templates[0].head.len(), templates, shift })
+    }
+
+    /// The shape these batches were made from.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Records in every batch, 1 or more.
+    #[must_use]
+    pub fn records_per_batch(&self) -> u32 {
+        self.records
+    }
+
+    /// Bytes of every batch.
+    #[must_use]
+    pub fn batch_bytes(&self) -> u64 {
+        u64::from(self.shape.batch_bytes)
+    }
+
+    /// Bytes of the part of a batch that [`Batches::write_head`] writes; the rest is [`Batches::body`].
+    #[must_use]
+    pub fn head_bytes(&self) -> usize {
+        self.head_bytes
+    }
+
+    /// The first offset of batch `index`.
+    #[must_use]
+    pub fn base_offset(&self, index: u64) -> i64 {
+        index.saturating_mul(u64::from(self.records)).min(i64::MAX.cast_unsigned()).cast_signed()
+    }
+
+    /// The number of the batch that holds `offset`; negative offsets count as 0.
+    #[must_use]
+    pub fn index_of(&self, offset: i64) -> u64 {
+        u64::try_from(offset).unwrap_or(0) / u64::from(self.records)
+    }
+
+    /// The first timestamp of batch `index` in ms: records are one millisecond apart.
+    #[must_use]
+    pub fn base_timestamp_ms(&self, index: u64) -> i64 {
+        FIRST_TIMESTAMP_MS.saturating_add(self.base_offset(index))
+    }
+
+    /// Writes the head of a batch into the first [`Batches::head_bytes`] of `out`.
+    ///
+    /// # Panics
+    /// When `out` is shorter than that.
+    pub fn write_head(&self, partition: u32, index: u64, out: &mut [u8]) {
+        let template = &self.templates[self.template_of(partition, index)];
+        let head = &mut out[..self.head_bytes];
+        head.copy_from_slice(&template.head);
+        head[..8].copy_from_slice(&self.base_offset(index).to_be_bytes());
+        let base_timestamp_ms = self.base_timestamp_ms(index);
+        let max_timestamp_ms = base_timestamp_ms.saturating_add(i64::from(self.records) - 1);
+        head[BASE_TIMESTAMP_AT..][..8].copy_from_slice(&base_timestamp_ms.to_be_bytes());
+        head[MAX_TIMESTAMP_AT..][..8].copy_from_slice(&max_timestamp_ms.to_be_bytes());
+        let mark = self.head_bytes - MARK_BYTES;
+        head[mark..][..4].copy_from_slice(&partition.to_be_bytes());
+        head[mark + 4..][..8].copy_from_slice(&index.to_be_bytes());
+        head[mark + 12..].copy_from_slice(&(self.shape.seed as u32).to_be_bytes());
+        let crc = self.shift.apply(crc32c(&head[CHECKED_FROM..])) ^ template.body_crc;
+        head[CRC_AT..CHECKED_FROM].copy_from_slice(&crc.to_be_bytes());
+    }
+
+    /// The part of a batch after its head.
+    #[must_use]
+    pub fn body(&self, partition: u32, index: u64) -> &[u8] {
+        &self.templates[self.template_of(partition, index)].body
+    }
+
+    /// Appends a whole batch to `out`.
+    pub fn append_batch(&self, partition: u32, index: u64, out: &mut Vec<u8>) {
+        let mut head = [0; HEAD_BYTES_MAX];
+        self.write_head(partition, index, &mut head);
+        out.extend_from_slice(&head[..self.head_bytes]);
+        out.extend_from_slice(self.body(partition, index));
+    }
+
+    fn template_of(&self, partition: u32, index: u64) -> usize {
+        let draw = split_mix(self.shape.seed ^ (u64::from(partition) << 40) ^ index);
+        (draw % self.templates.len() as u64) as usize
+    }
+}
+
+/// The id that a seed gives to `what` (a cluster, a topic).
+#[must_use]
+pub fn seeded_uuid(seed: u64, what: &str) -> Uuid {
+    let high = split_mix(seed ^ u64::from(crc32c(what.as_bytes())));
+    let low = split_mix(high ^ what.len() as u64);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&high.to_be_bytes());
+    bytes[8..].copy_from_slice(&low.to_be_bytes());
+    // Version and variant of a random uuid, as Kafka makes them; never one of the reserved small ones.
+    bytes[6] = 0x40 | (bytes[6] & 0x0f);
+    bytes[8] = 0x80 | (bytes[8] & 0x3f);
+    Uuid(bytes)
+}
+
+/// One step of SplitMix64: a good hash of 64 bits.
+fn split_mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How many records a batch has, and how the last ones fill it.
+#[derive(Debug)]
+struct Layout {
+    records: u32,
+    record_bytes: u32,
+    /// The record before the last is as small as can be.
+    has_filler: bool,
+    last_value_bytes: u32,
+    last_has_key: bool,
+}
+
+impl Layout {
+    fn of(shape: &Shape) -> Self {
+        let mut left = shape.batch_bytes - HEADER_BYTES as u32;
+        let mut before = 0;
+        // The last record may grow, so stop when no two more of the plain size fit.
+        loop {
+            let plain = record_size(before, false, shape.record_bytes);
+            if left < plain + record_size(before + 1, false, shape.record_bytes) {
+                break;
+            }
+            left -= plain;
+            before += 1;
+        }
+        let mut has_filler = false;
+        // Where the length of a record grows by a byte there is a size that no record has: two records then share it.
+        let (last_value_bytes, last_has_key) = fill(before, left).unwrap_or_else(|| {
+            has_filler = true;
+            left -= record_size(before, false, RECORD_BYTES_MIN);
+            before += 1;
+            fill(before, left).expect("the sizes that no record has are far apart")
+        });
+        let record_bytes = shape.record_bytes;
+        Self { records: before + 1, record_bytes, has_filler, last_value_bytes, last_has_key }
+    }
+
+    /// Bytes of the value of a record, and whether it has a key.
+    fn value(&self, record: u32) -> (u32, bool) {
+        match self.records - record {
+            1 => (self.last_value_bytes, self.last_has_key),
+            2 if self.has_filler => (RECORD_BYTES_MIN, false),
+            _ => (self.record_bytes, false),
+        }
+    }
+
+    fn template(&self, shape: &Shape, number: u32) -> Template {
+        let mut bytes = Vec::with_capacity(shape.batch_bytes as usize);
+        self.write_header(shape, &mut Writer::new(&mut bytes));
+        let mut random = split_mix(shape.seed ^ (u64::from(number) << 20));
+        let mut mark_at = 0;
+        for record in 0..self.records {
+            let (value_bytes, has_key) = self.value(record);
+            write_record_framing(record, has_key, value_bytes, &mut Writer::new(&mut bytes));
+            if record == 0 {
+                mark_at = bytes.len();
+            }
+            write_value(value_bytes, &mut random, &mut bytes);
+            bytes.push(0); // no headers
+        }
+        assert_eq!(bytes.len(), shape.batch_bytes as usize, "the last record fills the batch");
+        let body = bytes.split_off(mark_at + MARK_BYTES);
+        let body_crc = crc32c(&body);
+        Template { head: bytes, body, body_crc }
+    }
+
+    fn write_header(&self, shape: &Shape, w: &mut Writer<'_>) {
+        w.write_i64(0); // base offset: per batch
+        w.write_i32((shape.batch_bytes - 12).cast_signed());
+        w.write_i32(shape.leader_epoch);
+        w.write_u8(MAGIC);
+        w.write_u32(0); // CRC: per batch
+        w.write_i16(0); // no codec, CreateTime, not transactional
+        w.write_i32(self.records.cast_signed() - 1);
+        w.write_i64(0); // base timestamp: per batch
+        w.write_i64(0); // max timestamp: per batch
+        w.write_i64(-1); // no producer id
+        w.write_i16(-1);
+        w.write_i32(-1);
+        w.write_i32(self.records.cast_signed());
+    }
+}
+
+fn varint_bytes(value: u32) -> u32 {
+    // Zigzag doubles a value that is not negative.
+    let zigzag = u64::from(value) << 1;
+    (64 - (zigzag | 1).leading_zeros()).div_ceil(7)
+}
+
+/// Bytes of a record without its length field.
+fn inner_size(record: u32, has_key: bool, value_bytes: u32) -> u32 {
+    let key = if has_key { 2 } else { 1 };
+    1 + varint_bytes(record) + varint_bytes(record) + key + varint_bytes(value_bytes) + value_bytes + 1
+}
+
+fn record_size(record: u32, has_key: bool, value_bytes: u32) -> u32 {
+    let inner = inner_size(record, has_key, value_bytes);
+    varint_bytes(inner) + inner
+}
+
+/// The value length (and whether a key of one byte is needed) with which record number `record` has `size` bytes.
+fn fill(record: u32, size: u32) -> Option<(u32, bool)> {
+    for has_key in [false, true] {
+        let overhead_max = record_size(record, has_key, size) - size;
+        for value_bytes in size.saturating_sub(overhead_max)..size {
+            if record_size(record, has_key, value_bytes) == size && value_bytes >= MARK_BYTES as u32 {
+                return Some((value_bytes, has_key));
+            }
+        }
+    }
+    None
+}
+
+fn write_record_framing(record: u32, has_key: bool, value_bytes: u32, w: &mut Writer<'_>) {
+    w.write_varint(inner_size(record, has_key, value_bytes).cast_signed());
+    w.write_i8(0); // attributes
+    w.write_varlong(i64::from(record)); // one millisecond apart
+    w.write_varint(record.cast_signed());
+    if has_key {
+        w.write_varint(1);
+        w.write_u8(b'k');
+    } else {
+        w.write_varint(-1);
+    }
+    w.write_varint(value_bytes.cast_signed());
+}
+
+fn write_value(value_bytes: u32, random: &mut u64, out: &mut Vec<u8>) {
+    let end = out.len() + value_bytes as usize;
+    while out.len() < end {
+        *random = split_mix(*random);
+        let word = random.to_le_bytes();
+        let take = word.len().min(end - out.len());
+        out.extend_from_slice(&word[..take]);
+    }
+}
+
+/// What a run of a fixed number of bytes does to the CRC of the bytes before it: CRCs are linear, so 32 columns say all.
+#[derive(Debug)]
+struct CrcShift([u32; 32]);
+
+impl CrcShift {
+    fn over(bytes: usize) -> Self {
+        Self(array::from_fn(|bit| crc32c_combine(1 << bit, 0, bytes)))
+    }
+
+    fn apply(&self, crc: u32) -> u32 {
+        let mut shifted = 0;
+        for (bit, column) in self.0.iter().enumerate() {
+            // No branch: the bits of a CRC are random, and this runs once per batch.
+            shifted ^= column & 0_u32.wrapping_sub((crc >> bit) & 1);
+        }
+        shifted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use twinlog_proto::records::batches::{BatchEvent, BatchLimits, BatchWalker};
+
+    use super::*;
+
+    fn batches(batch_bytes: u32, record_bytes: u32) -> Batches {
+        Batches::new(Shape { seed: 7, batch_bytes, record_bytes, leader_epoch: 3 }).unwrap()
+    }
+
+    fn whole(batches: &Batches, partition: u32, index: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        batches.append_batch(partition, index, &mut out);
+        out
+    }
+
+    #[test]
+    fn every_batch_has_the_asked_size_and_a_valid_crc() {
+        for (batch_bytes, record_bytes) in
+            [(128, 16), (129, 1000), (4096, 100), (4097, 1000), (65_536, 60), (1 << 20, 1000)]
+        {
+            let batches = batches(batch_bytes, record_bytes);
+            for index in [0, 1, 77, 1 << 30] {
+                let batch = whole(&batches, 5, index);
+                assert_eq!(batch.len(), batch_bytes as usize);
+                let stored = u32::from_be_bytes(batch[CRC_AT..CHECKED_FROM].try_into().unwrap());
+                assert_eq!(stored, crc32c(&batch[CHECKED_FROM..]), "{batch_bytes} {record_bytes} {index}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_size_can_be_filled_also_where_a_varint_grows() {
+        for batch_bytes in (BATCH_BYTES_MIN..700).chain(8_200..8_400).chain(16_400..16_500) {
+            for record_bytes in [16, 57, 58, 63, 64, 100, 8_190] {
+                let shape = Shape { seed: 7, batch_bytes, record_bytes, leader_epoch: 3 };
+                // The template itself asserts that it is full.
+                assert!(Layout::of(&shape).template(&shape, 0).body.len() < batch_bytes as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn the_mirrors_own_walker_accepts_a_run_of_batches() {
+        let batches = batches(4096, 100);
+        let mut run = Vec::new();
+        (10..14).for_each(|index| batches.append_batch(2, index, &mut run));
+        let mut walker = BatchWalker::new(BatchLimits { batch_bytes_max: 1 << 20 });
+        let (mut rest, mut seen) = (&run[..], Vec::new());
+        loop {
+            let fed = walker.feed(rest).unwrap();
+            rest = &rest[fed.consumed..];
+            match fed.event {
+                Some(BatchEvent::Batch { header, .. }) => seen.push((header.base_offset, header.leader_epoch)),
+                Some(BatchEvent::Header(_)) => {}
+                None => break,
+            }
+        }
+        assert_eq!(seen, (10..14).map(|index| (batches.base_offset(index), 3)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_two_batches_of_a_topic_are_equal_even_without_offset_and_epoch() {
+        let batches = batches(256, 32);
+        let mut seen = std::collections::HashSet::new();
+        for partition in 0..20 {
+            for index in 0..50 {
+                assert!(seen.insert(whole(&batches, partition, index)[16..].to_vec()));
+            }
+        }
+    }
+
+    #[test]
+    fn another_seed_gives_other_bytes_and_the_same_seed_the_same() {
+        let one = whole(&batches(4096, 100), 1, 2);
+        assert_eq!(one, whole(&batches(4096, 100), 1, 2));
+        let other = Batches::new(Shape { seed: 8, batch_bytes: 4096, record_bytes: 100, leader_epoch: 3 }).unwrap();
+        assert_ne!(one, whole(&other, 1, 2));
+    }
+
+    #[test]
+    fn offsets_and_batch_numbers_are_inverse() {
+        let batches = batches(4096, 100);
+        let records = i64::from(batches.records_per_batch());
+        assert!(records > 30);
+        assert_eq!((batches.index_of(-5), batches.index_of(records - 1), batches.index_of(records)), (0, 0, 1));
+        assert_eq!(batches.base_offset(3), 3 * records);
+    }
+
+    #[test]
+    fn shapes_out_of_bounds_are_refused() {
+        let shape = |batch_bytes, record_bytes| Shape { seed: 0, batch_bytes, record_bytes, leader_epoch: 0 };
+        assert_eq!(Batches::new(shape(127, 16)).unwrap_err(), ShapeError::BatchBytes(127));
+        assert_eq!(Batches::new(shape(128, 15)).unwrap_err(), ShapeError::RecordBytes(15));
+    }
+}

@@ -1,0 +1,203 @@
+//! pure: fetch sessions as a stock broker keeps them.
+//!
+//! A session remembers what a client wants of each partition and what it was told last, so that a request names only what
+//! changed and a response only what is news. Partitions that returned data go to the end of the order.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::read::{Read, Want};
+
+/// Sessions kept at most; further clients are served without one.
+pub const SESSIONS_MAX: usize = 1000;
+
+const FULL: i32 = 0;
+const FINAL: i32 = -1;
+const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
+const INVALID_FETCH_SESSION_EPOCH: i16 = 71;
+
+/// The sessions of a broker. `K` names a partition.
+#[derive(Debug)]
+pub struct Sessions<K> {
+    open: HashMap<i32, Session<K>>,
+    last_id: i32,
+}
+
+/// What to read for one request, in order.
+#[derive(Debug)]
+pub struct Fetch<K> {
+    /// The session id to answer, 0 for none.
+    pub session_id: i32,
+    /// The partitions to read, in this order.
+    pub wants: Vec<(K, Want)>,
+    /// Whether the answer is part of a session that has been answered before: only news is sent.
+    pub is_incremental: bool,
+}
+
+#[derive(Debug)]
+struct Session<K> {
+    next_epoch: i32,
+    cached: HashMap<K, Cached>,
+    order: Vec<K>,
+}
+
+#[derive(Debug)]
+struct Cached {
+    want: Want,
+    high_watermark: i64,
+    log_start: i64,
+}
+
+impl<K: Clone + Eq + Hash> Default for Sessions<K> {
+    fn default() -> Self {
+        Self { open: HashMap::new(), last_id: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Sessions<K> {
+    /// Takes a request of session (`id`, `epoch`): what it lists and what it forgets.
+    ///
+    /// # Errors
+    /// A Kafka error code for the top level of the response.
+    pub fn begin(&mut self, id: i32, epoch: i32, listed: Vec<(K, Want)>, forgotten: &[K]) -> Result<Fetch<K>, i16> {
+        if epoch == FULL || epoch == FINAL {
+            self.open.remove(&id);
+            let session_id = if epoch == FULL { self.grant(&listed) } else { 0 };
+            return Ok(Fetch { session_id, wants: listed, is_incremental: false });
+        }
+        let session = self.open.get_mut(&id).ok_or(FETCH_SESSION_ID_NOT_FOUND)?;
+        if session.next_epoch != epoch {
+            return Err(INVALID_FETCH_SESSION_EPOCH);
+        }
+        session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
+        session.update(listed, forgotten);
+        let wants = session.order.iter().filter_map(|key| Some((key.clone(), session.cached.get(key)?.want))).collect();
+        Ok(Fetch { session_id: id, wants, is_incremental: true })
+    }
+
+    /// Notes what was read and says, in the order of `fetch.wants`, which partitions belong into the response.
+    pub fn finish(&mut self, fetch: &Fetch<K>, reads: &[Read]) -> Vec<bool> {
+        let mut is_news = vec![true; reads.len()];
+        if let Some(session) = self.open.get_mut(&fetch.session_id) {
+            for (((key, _), read), news) in fetch.wants.iter().zip(reads).zip(&mut is_news) {
+                *news = session.note(key, read) || !fetch.is_incremental;
+            }
+            session.move_to_the_end(fetch, reads);
+        }
+        is_news
+    }
+
+    fn grant(&mut self, listed: &[(K, Want)]) -> i32 {
+        if self.open.len() >= SESSIONS_MAX {
+            return 0;
+        }
+        self.last_id = if self.last_id == i32::MAX { 1 } else { self.last_id + 1 };
+        let mut session = Session { next_epoch: 1, cached: HashMap::new(), order: Vec::new() };
+        session.update(listed.to_vec(), &[]);
+        self.open.insert(self.last_id, session);
+        self.last_id
+    }
+}
+
+impl<K: Clone + Eq + Hash> Session<K> {
+    fn update(&mut self, listed: Vec<(K, Want)>, forgotten: &[K]) {
+        for key in forgotten {
+            self.cached.remove(key);
+        }
+        if !forgotten.is_empty() {
+            self.order.retain(|key| self.cached.contains_key(key));
+        }
+        for (key, want) in listed {
+            if let Some(cached) = self.cached.get_mut(&key) {
+                cached.want = want;
+            } else {
+                self.order.push(key.clone());
+                self.cached.insert(key, Cached { want, high_watermark: -1, log_start: -1 });
+            }
+        }
+    }
+
+    /// Notes what the client is told; false when it is no news.
+    fn note(&mut self, key: &K, read: &Read) -> bool {
+        let Some(cached) = self.cached.get_mut(key) else { return true };
+        let told = (cached.high_watermark, cached.log_start);
+        // After an error the numbers are -1, so the first good answer is news.
+        (cached.high_watermark, cached.log_start) = (read.high_watermark, read.log_start);
+        read.slice.bytes > 0 || read.is_urgent() || told != (read.high_watermark, read.log_start)
+    }
+
+    fn move_to_the_end(&mut self, fetch: &Fetch<K>, reads: &[Read]) {
+        let with_data = |(_, read): &(&(K, Want), &Read)| read.slice.bytes > 0;
+        let pairs = || fetch.wants.iter().zip(reads);
+        let first = pairs().filter(|pair| !with_data(pair));
+        let last = pairs().filter(with_data);
+        self.order = first.chain(last).map(|((key, _), _)| key.clone()).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::read::Slice;
+
+    fn want(fetch_offset: i64) -> Want {
+        Want { fetch_offset, bytes_max: 1, current_leader_epoch: -1, last_fetched_epoch: -1 }
+    }
+
+    fn read(high_watermark: i64, bytes: u64) -> Read {
+        Read { error: 0, high_watermark, log_start: 0, slice: Slice { first_index: 0, bytes }, diverging: None }
+    }
+
+    fn keys(fetch: &Fetch<u32>) -> Vec<u32> {
+        fetch.wants.iter().map(|(key, _)| *key).collect()
+    }
+
+    #[test]
+    fn a_full_fetch_grants_a_session_and_answers_every_partition() {
+        let mut sessions = Sessions::default();
+        let fetch = sessions.begin(0, 0, vec![(1, want(0)), (2, want(0))], &[]).unwrap();
+        assert!(fetch.session_id > 0 && !fetch.is_incremental);
+        assert_eq!(sessions.finish(&fetch, &[read(0, 0), read(0, 0)]), [true, true]);
+    }
+
+    #[test]
+    fn an_incremental_fetch_reads_all_partitions_and_answers_only_news() {
+        let mut sessions = Sessions::default();
+        let first = sessions.begin(0, 0, vec![(1, want(0)), (2, want(0)), (3, want(0))], &[]).unwrap();
+        sessions.finish(&first, &[read(10, 5), read(10, 0), read(10, 0)]);
+        let second = sessions.begin(first.session_id, 1, vec![(1, want(10))], &[]).unwrap();
+        assert_eq!(keys(&second), [2, 3, 1], "the partition with data went to the end");
+        assert_eq!(second.wants[2].1.fetch_offset, 10);
+        assert_eq!(sessions.finish(&second, &[read(10, 0), read(11, 0), Read::refused(6)]), [false, true, true]);
+        let third = sessions.begin(first.session_id, 2, vec![], &[3]).unwrap();
+        assert_eq!(keys(&third), [2, 1]);
+        assert_eq!(sessions.finish(&third, &[read(10, 0), read(10, 0)]), [false, true], "good again after an error");
+    }
+
+    #[test]
+    fn a_wrong_epoch_and_an_unknown_id_are_told_apart() {
+        let mut sessions = Sessions::default();
+        let id = sessions.begin(0, 0, vec![(1, want(0))], &[]).unwrap().session_id;
+        assert_eq!(sessions.begin(id, 2, vec![], &[]).unwrap_err(), INVALID_FETCH_SESSION_EPOCH);
+        assert_eq!(sessions.begin(id + 1, 1, vec![], &[]).unwrap_err(), FETCH_SESSION_ID_NOT_FOUND);
+    }
+
+    #[test]
+    fn a_final_fetch_closes_the_session_and_a_full_one_replaces_it() {
+        let mut sessions = Sessions::default();
+        let id = sessions.begin(0, 0, vec![(1, want(0))], &[]).unwrap().session_id;
+        let other = sessions.begin(id, 0, vec![(1, want(0))], &[]).unwrap().session_id;
+        assert_eq!(sessions.begin(id, 1, vec![], &[]).unwrap_err(), FETCH_SESSION_ID_NOT_FOUND);
+        assert_eq!(sessions.begin(other, -1, vec![(1, want(0))], &[]).unwrap().session_id, 0);
+        assert!(sessions.open.is_empty());
+    }
+
+    #[test]
+    fn a_broker_full_of_sessions_serves_without_one() {
+        let mut sessions = Sessions::<u32>::default();
+        for _ in 0..SESSIONS_MAX {
+            assert_ne!(sessions.begin(0, 0, vec![], &[]).unwrap().session_id, 0);
+        }
+        assert_eq!(sessions.begin(0, 0, vec![], &[]).unwrap().session_id, 0);
+    }
+}
