@@ -52,6 +52,8 @@ pub(crate) struct FieldDef {
     pub(crate) default: Option<String>,
     #[serde(default)]
     pub(crate) ignorable: bool,
+    /// What the value names, for readers of the schema; checked, but nothing is generated from it.
+    pub(crate) entity_type: Option<String>,
     pub(crate) about: String,
     #[serde(default)]
     pub(crate) fields: Vec<FieldDef>,
@@ -240,6 +242,7 @@ fn resolve_field(owner: &str, def: &FieldDef, inside: Versions, flexible: Versio
         assert!(flexible.covers(tagged), "{path}: tagged in a version that is not flexible");
     }
     let ty = Type::parse(&def.type_name);
+    assert!(matches!(def.entity_type.as_deref(), None | Some("mirrorName")), "{path}: unknown entityType");
     assert!(!matches!(ty, Type::Struct(_)) || nullable.is_empty(), "{path}: nullable structs are not generated");
     Field {
         name: def.name.clone(),

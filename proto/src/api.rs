@@ -69,6 +69,8 @@ apis! {
     PAUSE_MIRROR_TOPICS = MIRROR_KEY_BASE + 102, "PauseMirrorTopics", served Some(0..=1), sent Some(0..=1), flexible 0;
     RESUME_MIRROR_TOPICS = MIRROR_KEY_BASE + 103, "ResumeMirrorTopics", served Some(0..=1), sent Some(0..=1), flexible 0;
     DELETE_MIRROR = MIRROR_KEY_BASE + 104, "DeleteMirror", served Some(0..=0), sent Some(0..=0), flexible 0;
+    ADD_TOPICS_TO_MIRROR = MIRROR_KEY_BASE + 110, "AddTopicsToMirror", served Some(0..=0), sent None, flexible 0;
+    REMOVE_TOPICS_FROM_MIRROR = MIRROR_KEY_BASE + 111, "RemoveTopicsFromMirror", served Some(0..=0), sent None, flexible 0;
 }
 
 /// The table's row of a key.

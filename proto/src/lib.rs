@@ -4,6 +4,7 @@
 //! shared memory.
 
 pub mod api;
+pub mod assignment;
 pub mod channel;
 pub mod error;
 pub mod error_code;

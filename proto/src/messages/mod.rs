@@ -10,9 +10,35 @@ use crate::error::{DecodeError, EncodeError, Malformed};
 use crate::reader::Reader;
 use crate::writer::Writer;
 
+pub mod add_topics_to_mirror;
 pub mod api_versions;
+pub mod assignment;
+pub mod create_mirror;
+pub mod delete_mirror;
+pub mod describe_cluster;
+pub mod describe_configs;
+pub mod describe_mirrors;
 pub mod fetch;
+pub mod fetch_request;
+pub mod find_coordinator;
+pub mod incremental_alter_configs;
+pub mod init_producer_id;
+pub mod last_mirrored_offsets;
+pub mod list_mirrors;
+pub mod list_offsets;
 pub mod metadata;
+pub mod offset_for_leader_epoch;
+pub mod pause_mirror_topics;
+pub mod produce;
+pub mod read_mirror_states;
+pub mod remove_topics_from_mirror;
+pub mod resume_mirror_topics;
+pub mod sasl_authenticate;
+pub mod sasl_handshake;
+pub mod start_mirror_topics;
+pub mod state_log;
+pub mod stop_mirror_topics;
+pub mod write_mirror_states;
 
 /// A message with a codec for each of its versions.
 ///

@@ -1,0 +1,3 @@
+//! pure: records for partitions, to be refused. Layout: `schemas/produce.json`.
+
+include!(concat!(env!("OUT_DIR"), "/produce.rs"));

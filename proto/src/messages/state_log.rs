@@ -1,0 +1,16 @@
+//! pure: keys and values of `__mirror_state`. Layout: `schemas/state_log.json`.
+
+include!(concat!(env!("OUT_DIR"), "/state_log.rs"));
+
+/// Record type of [`LastMirrorEpochsKey`]: the first int16 of the key.
+pub const LAST_MIRROR_EPOCHS: i16 = 1;
+/// Record type of [`MirrorPartitionStateKey`].
+pub const MIRROR_PARTITION_STATE: i16 = 2;
+/// Record type of [`PartitionStateByIdKey`].
+pub const PARTITION_STATE_BY_ID: i16 = 100;
+/// Record type of [`MirrorKey`].
+pub const MIRROR: i16 = 101;
+/// Record type of [`MirrorTopicKey`].
+pub const MIRROR_TOPIC: i16 = 102;
+/// Record type of [`HostPartitionKey`].
+pub const HOST_PARTITION: i16 = 103;
