@@ -1,0 +1,49 @@
+# The two commands of the README are `make demo` and `make test`; each does its own set-up. `make help` lists the rest.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+KAFKA_VERSION := 4.4.0
+
+# make demo BYTES=4GiB PARTITIONS=16 SOURCE=host:9092 is short for ARGS="--bytes 4GiB --partitions 16 --source host:9092".
+DEMO := $(if $(BYTES),--bytes $(BYTES)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) $(if $(SOURCE),--source $(SOURCE)) $(ARGS)
+
+.PHONY: help build demo test check unit loom scenarios setup-build setup-test install clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+build: setup-build ## release binaries of everything, in target/release
+	$(CARGO) build --release --workspace --locked
+
+demo: build ## mirror an embedded source through both planes and compare the bytes; BYTES=, PARTITIONS=, SOURCE= or ARGS="..."
+	@$(TARGET)/release/twinlog demo $(DEMO)
+
+test: setup-test ## everything: format, lints, house rules, unit tests, loom, scenarios with stock brokers
+	tests/setup/run all
+
+check: setup-build ## format and lints only
+	tests/setup/run check
+
+unit: setup-build ## unit tests and house rules only
+	tests/setup/run unit
+
+loom: setup-build ## the shared-memory channel under the loom model checker
+	tests/setup/run loom
+
+scenarios: setup-test ## scenarios with stock brokers only; ONLY=name runs those whose name holds it
+	tests/setup/run scenarios $(ONLY)
+
+setup-build:
+	@tests/setup/tools build
+
+setup-test:
+	@tests/setup/tools test
+	@tests/setup/kafka $(KAFKA_VERSION)
+
+install: build ## copy the binaries into $(DESTDIR)/usr/local/bin
+	install -d $(DESTDIR)/usr/local/bin
+	install -m 755 $(addprefix $(TARGET)/release/,twinlog twinlog-dataplane twinlog-controlplane twinlog-bench twinlog-tune) $(DESTDIR)/usr/local/bin
+
+clean: ## remove what was built and what tests left behind
+	$(CARGO) clean
