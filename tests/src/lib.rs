@@ -1,1 +1,13 @@
+//! The kit of the integration tests: stock brokers, real twinlog processes, a reader of segment folders of its own, and the house
+//! rules that a machine can check. Ships nothing. A kit function that meets a broken environment panics and says what is wrong: the
+//! test that asked for it has failed.
 
+pub mod genesis;
+pub mod house;
+pub mod kafka;
+pub mod kafka_log;
+pub mod oracle;
+pub mod place;
+pub mod process;
+pub mod standby;
+pub mod wild;

@@ -1,0 +1,360 @@
+//! Real twinlog processes on loopback: both planes under `twinlog up`, or each by itself; killed, restarted, and asked through the
+//! command line as a person would.
+
+use crate::place;
+use crate::process::{children_named, log_to, mortal, signal, until, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const READY_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// How long `up` may take to start a plane again.
+const REVIVE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Program names of the planes.
+pub const DATA_PLANE: &str = "twinlog-dataplane";
+/// See [`DATA_PLANE`].
+pub const CONTROL_PLANE: &str = "twinlog-controlplane";
+
+/// What a command of ours did.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit code; -1 when a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Standard output, when the command was done (exit code 0).
+    ///
+    /// # Panics
+    /// When it was not.
+    pub fn done(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.stdout
+    }
+
+    /// The document of `--json`, when the command was done.
+    ///
+    /// # Panics
+    /// When it was not, or printed something else.
+    #[must_use]
+    pub fn json(self) -> Value {
+        let text = self.done();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("not one JSON document ({e}): {text}"))
+    }
+
+    /// The one line that says what is wrong, when the command was refused (exit code 1).
+    ///
+    /// # Panics
+    /// When it was done, or said more or less than one line.
+    #[must_use]
+    pub fn refused(self) -> String {
+        assert_eq!(self.code, 1, "{self:?}");
+        let lines: Vec<_> = self.stderr.lines().filter(|l| !l.trim().is_empty()).collect();
+        assert_eq!(lines.len(), 1, "one clear line: {self:?}");
+        lines[0].to_owned()
+    }
+}
+
+/// Runs `twinlog` with `arguments`.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn twinlog(arguments: &[&str]) -> Ran {
+    finish(Command::new(place::binary("twinlog")).args(arguments))
+}
+
+fn finish(command: &mut Command) -> Ran {
+    let out = command.stdin(Stdio::null()).output().expect("the program starts");
+    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+    Ran { code: out.status.code().unwrap_or(-1), stdout: text(&out.stdout), stderr: text(&out.stderr) }
+}
+
+/// Folders and addresses of one twinlog installation.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Everything of this site lies here.
+    pub dir: PathBuf,
+    /// Where clients of the control plane go.
+    pub listen: String,
+    /// Metrics address.
+    pub metrics: String,
+}
+
+impl Site {
+    /// A new site in `dir`.
+    ///
+    /// # Panics
+    /// When the folder cannot be made.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        std::fs::create_dir_all(&dir).expect("a folder for the site");
+        let [listen, metrics] = place::free_ports();
+        Self { dir, listen: format!("127.0.0.1:{listen}"), metrics: format!("127.0.0.1:{metrics}") }
+    }
+
+    /// The mirrored partitions.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// What is ours.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    fn flag(path: &Path) -> String {
+        path.to_str().expect("paths of tests are UTF-8").to_owned()
+    }
+
+    /// Arguments of `twinlog up` for this site.
+    #[must_use]
+    pub fn up_arguments(&self) -> Vec<String> {
+        let (data, state) = (Self::flag(&self.data()), Self::flag(&self.state()));
+        let words = [
+            "up",
+            "--data",
+            &data,
+            "--state",
+            &state,
+            "--listen",
+            &self.listen,
+            "--metrics",
+            &self.metrics,
+            "--cores",
+            "1",
+        ];
+        words.map(str::to_owned).into()
+    }
+
+    /// Runs `twinlog` with `arguments` against this site's control plane.
+    #[must_use]
+    pub fn cli(&self, arguments: &[&str]) -> Ran {
+        let mut all = arguments.to_vec();
+        all.extend(["--bootstrap-server", &self.listen]);
+        twinlog(&all)
+    }
+
+    /// The same with `--json`, parsed.
+    #[must_use]
+    pub fn ask(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        self.cli(&all).json()
+    }
+
+    /// Creates the mirror `name` of the broker at `source` and starts `topics`.
+    ///
+    /// # Panics
+    /// When either is refused.
+    pub fn mirror(&self, name: &str, source: &str, topics: &[&str]) {
+        self.cli(&["mirrors", "create", name, "--source", source]).done();
+        let mut start = vec!["topics", "start", name, "--wait", "--timeout", "60s"];
+        topics.iter().for_each(|t| start.extend(["--topic", t]));
+        self.cli(&start).done();
+    }
+
+    /// One partition's entry in `mirrors describe --json`.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn partition(&self, mirror: &str, topic: &str, partition: i64) -> Result<Value, String> {
+        find_partition(&self.ask(&["mirrors", "describe", mirror]), mirror, topic, partition)
+    }
+
+    /// Waits until every partition's `flushedOffset` is what `ends` says.
+    ///
+    /// # Panics
+    /// When that takes longer than `limit`, or a partition fails.
+    pub fn caught_up(&self, mirror: &str, ends: &[(String, i64, i64)], limit: Duration) {
+        until("the mirror catches up", limit, || {
+            let described = self.ask(&["mirrors", "describe", mirror]);
+            for (topic, partition, end) in ends {
+                let row = find_partition(&described, mirror, topic, *partition)?;
+                assert_ne!(row["state"], "FAILED", "{topic}-{partition} failed: {row}");
+                if row["destinationOffset"] != *end || row["flushedOffset"] != *end {
+                    return Err(format!("{topic}-{partition} wants {end}: {row}"));
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+fn find_partition(described: &Value, mirror: &str, topic: &str, partition: i64) -> Result<Value, String> {
+    let named = |list: &Value, key: &str, name: &Value| {
+        list.as_array().into_iter().flatten().find(|v| v[key] == *name).cloned()
+    };
+    let found = named(described, "mirror", &mirror.into())
+        .and_then(|m| named(&m["topics"], "topic", &topic.into()))
+        .and_then(|t| named(&t["partitions"], "partition", &partition.into()));
+    found.ok_or_else(|| format!("{mirror}: no {topic}-{partition} in {described}"))
+}
+
+/// A running `twinlog up`.
+#[derive(Debug)]
+pub struct House {
+    /// Where it runs.
+    pub site: Site,
+    child: Child,
+}
+
+impl House {
+    /// Starts both planes in `dir` and waits for the ready line.
+    ///
+    /// # Panics
+    /// When it does not come.
+    #[must_use]
+    pub fn up(site: &Site) -> Self {
+        let out = site.dir.join("up.out");
+        std::fs::remove_file(&out).ok();
+        let mut command = mortal(place::binary("twinlog"));
+        command.args(site.up_arguments());
+        log_to(&mut command, &site.dir.join("up.err"));
+        command.stdout(std::fs::File::create(&out).expect("up.out made"));
+        let mut child = command.spawn().expect("twinlog starts");
+        until("twinlog up is ready", READY_LIMIT, || {
+            let said = std::fs::read_to_string(&out).unwrap_or_default();
+            let tail = || std::fs::read_to_string(site.dir.join("up.err")).unwrap_or_default();
+            if let Ok(Some(status)) = child.try_wait() {
+                panic!("twinlog up ended ({status}): {said}{}", tail());
+            }
+            let wanted =
+                format!("twinlog ready listen={} metrics={} data={}", site.listen, site.metrics, site.data().display());
+            if said.trim_end() == wanted { Ok(()) } else { Err(format!("wanted {wanted:?}, got {said:?}\n{}", tail())) }
+        });
+        Self { site: site.clone(), child }
+    }
+
+    /// Process id of a plane, a direct child of `up`.
+    ///
+    /// # Panics
+    /// When there is none in time.
+    #[must_use]
+    pub fn plane(&self, name: &str) -> u32 {
+        until("the plane runs", REVIVE_LIMIT, || match children_named(self.child.id(), name).as_slice() {
+            [one] => Ok(*one),
+            other => Err(format!("{name}: {other:?}")),
+        })
+    }
+
+    /// SIGKILLs a plane; gives the id that is gone.
+    pub fn kill_plane(&self, name: &str) -> u32 {
+        let pid = self.plane(name);
+        signal(pid, Signal::KILL);
+        pid
+    }
+
+    /// Waits until `up` has started another process for the plane that was `gone`.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn revived(&self, name: &str, gone: u32) -> u32 {
+        until("the plane is started again", REVIVE_LIMIT, || match children_named(self.child.id(), name).as_slice() {
+            [one] if *one != gone => Ok(*one),
+            other => Err(format!("{name}: {other:?}, gone {gone}")),
+        })
+    }
+
+    /// What the planes and `up` wrote to standard error.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.site.dir.join("up.err")).unwrap_or_default()
+    }
+
+    /// Clean stop (SIGTERM).
+    ///
+    /// # Panics
+    /// When it does not end with exit code 0.
+    pub fn down(mut self) {
+        signal(self.child.id(), Signal::TERM);
+        let status =
+            wait(&mut self.child, STOP_LIMIT).unwrap_or_else(|why| panic!("twinlog up: {why}\n{}", self.log()));
+        assert_eq!(status.code(), Some(0), "a clean stop: {}", self.log());
+    }
+
+    /// SIGKILL for `up` itself; its planes end by themselves.
+    pub fn kill(mut self) {
+        signal(self.child.id(), Signal::KILL);
+        self.child.wait().ok();
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|s| s.is_none()) {
+            signal(self.child.id(), Signal::KILL);
+            self.child.wait().ok();
+        }
+    }
+}
+
+/// One plane run by itself, without `up`.
+#[derive(Debug)]
+pub struct Plane {
+    child: Child,
+}
+
+impl Plane {
+    /// Starts the data plane of `site`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn data(site: &Site) -> Self {
+        Self::start(site, DATA_PLANE, &["--cores", "1"])
+    }
+
+    /// Starts the control plane of `site`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn control(site: &Site) -> Self {
+        Self::start(site, CONTROL_PLANE, &["--listen", &site.listen, "--metrics", &site.metrics])
+    }
+
+    fn start(site: &Site, name: &str, extra: &[&str]) -> Self {
+        for dir in [site.data(), site.state()] {
+            std::fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        }
+        let mut command = mortal(place::binary(name));
+        command.arg("--data").arg(site.data()).arg("--state").arg(site.state()).args(extra);
+        log_to(&mut command, &site.dir.join(format!("{name}.log")));
+        Self { child: command.spawn().expect("the plane starts") }
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        signal(self.child.id(), Signal::KILL);
+        self.child.wait().ok();
+    }
+
+    /// SIGTERM.
+    ///
+    /// # Panics
+    /// When it does not end with exit code 0.
+    pub fn stop(mut self) {
+        signal(self.child.id(), Signal::TERM);
+        let status = wait(&mut self.child, STOP_LIMIT).unwrap_or_else(|why| panic!("a plane: {why}"));
+        assert_eq!(status.code(), Some(0), "a clean stop");
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        signal(self.child.id(), Signal::KILL);
+        self.child.wait().ok();
+    }
+}
