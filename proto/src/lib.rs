@@ -13,6 +13,7 @@ pub mod ids;
 pub mod messages;
 pub mod mirror_state;
 pub mod primitives;
+pub mod properties;
 pub mod reader;
 pub mod records;
 pub mod writer;
