@@ -10,4 +10,5 @@ pub mod oracle;
 pub mod place;
 pub mod process;
 pub mod standby;
+pub mod tidy;
 pub mod wild;
