@@ -1,3 +1,24 @@
 //! The `twinlog-bench` command.
 
-fn main() {}
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use bench::args::{Cli, Command};
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let result = match Cli::parse().command {
+        Command::Serve(args) => bench::serve::run(&args).map_err(|cause| cause.to_string()).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|message| {
+        // Nowhere is left to say that standard error is gone.
+        writeln!(io::stderr(), "twinlog-bench: {message}").unwrap_or_default();
+        ExitCode::FAILURE
+    })
+}

@@ -4,15 +4,12 @@
 //! being read. After that a partition whose first batch does not fit is returned empty. A slice is cut at the byte limit,
 //! also in the middle of a batch.
 
+use twinlog_proto::error_code::ErrorCode;
+
 use super::batches::Batches;
 
 /// What a broker caps a response at (`fetch.max.bytes`), in bytes.
 pub const FETCH_BYTES_MAX: i32 = 55 << 20;
-
-const NONE: i16 = 0;
-const OFFSET_OUT_OF_RANGE: i16 = 1;
-const FENCED_LEADER_EPOCH: i16 = 74;
-const UNKNOWN_LEADER_EPOCH: i16 = 75;
 
 /// One partition of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +36,8 @@ pub struct Slice {
 /// One partition of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// A Kafka error code.
-    pub error: i16,
+    /// What is wrong with the partition.
+    pub error: ErrorCode,
     /// The end of the partition, -1 with an error.
     pub high_watermark: i64,
     /// The start of the partition, -1 with an error.
@@ -54,14 +51,14 @@ pub struct Read {
 impl Read {
     /// A partition that cannot be read.
     #[must_use]
-    pub fn refused(error: i16) -> Self {
+    pub fn refused(error: ErrorCode) -> Self {
         Self { error, high_watermark: -1, log_start: -1, slice: Slice::default(), diverging: None }
     }
 
     /// Whether a broker answers at once because of this partition.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
-        self.error != NONE || self.diverging.is_some()
+        self.error != ErrorCode::NONE || self.diverging.is_some()
     }
 }
 
@@ -87,10 +84,15 @@ impl Budget {
             return Read::refused(error);
         }
         if want.fetch_offset < 0 || want.fetch_offset > end || want.last_fetched_epoch > epoch {
-            return Read::refused(OFFSET_OUT_OF_RANGE);
+            return Read::refused(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
-        let mut read =
-            Read { error: NONE, high_watermark: end, log_start: 0, slice: Slice::default(), diverging: None };
+        let mut read = Read {
+            error: ErrorCode::NONE,
+            high_watermark: end,
+            log_start: 0,
+            slice: Slice::default(),
+            diverging: None,
+        };
         if want.last_fetched_epoch >= 0 && want.last_fetched_epoch < epoch && want.fetch_offset > 0 {
             // The only epoch of this log starts at 0: a log of an older epoch shares nothing with it.
             read.diverging = Some((want.last_fetched_epoch, 0));
@@ -118,11 +120,11 @@ impl Budget {
 
 /// The error for a client that knows the leader epoch `known` of a leader at `epoch`.
 #[must_use]
-pub fn fenced(epoch: i32, known: i32) -> Option<i16> {
+pub fn fenced(epoch: i32, known: i32) -> Option<ErrorCode> {
     match known {
         -1 => None,
-        known if known < epoch => Some(FENCED_LEADER_EPOCH),
-        known if known > epoch => Some(UNKNOWN_LEADER_EPOCH),
+        known if known < epoch => Some(ErrorCode::FENCED_LEADER_EPOCH),
+        known if known > epoch => Some(ErrorCode::UNKNOWN_LEADER_EPOCH),
         _ => None,
     }
 }
@@ -187,8 +189,11 @@ mod tests {
         let batches = batches();
         let end = batches.base_offset(9);
         let read = |offset| Budget::new(1 << 20).read(&batches, 9, &want(offset, 1 << 20));
-        assert_eq!((read(end).error, read(end).slice.bytes, read(end).high_watermark), (NONE, 0, end));
-        assert_eq!((read(end + 1).error, read(-1).error), (OFFSET_OUT_OF_RANGE, OFFSET_OUT_OF_RANGE));
+        assert_eq!((read(end).error, read(end).slice.bytes, read(end).high_watermark), (ErrorCode::NONE, 0, end));
+        assert_eq!(
+            (read(end + 1).error, read(-1).error),
+            (ErrorCode::OFFSET_OUT_OF_RANGE, ErrorCode::OFFSET_OUT_OF_RANGE)
+        );
     }
 
     #[test]
@@ -198,9 +203,9 @@ mod tests {
             let want = Want { fetch_offset: 40, bytes_max: 1, current_leader_epoch: known, last_fetched_epoch: last };
             Budget::new(1 << 20).read(&batches, 9, &want)
         };
-        assert_eq!(read(4, -1).error, FENCED_LEADER_EPOCH);
-        assert_eq!(read(6, -1).error, UNKNOWN_LEADER_EPOCH);
-        assert_eq!(read(-1, 6).error, OFFSET_OUT_OF_RANGE);
+        assert_eq!(read(4, -1).error, ErrorCode::FENCED_LEADER_EPOCH);
+        assert_eq!(read(6, -1).error, ErrorCode::UNKNOWN_LEADER_EPOCH);
+        assert_eq!(read(-1, 6).error, ErrorCode::OFFSET_OUT_OF_RANGE);
         assert_eq!((read(5, 3).diverging, read(5, 3).slice.bytes), (Some((3, 0)), 0));
         assert_eq!(read(5, 5).diverging, None);
     }

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use twinlog_proto::error_code::ErrorCode;
+
 use super::read::{Read, Want};
 
 /// Sessions kept at most; further clients are served without one.
@@ -13,8 +15,6 @@ pub const SESSIONS_MAX: usize = 1000;
 
 const FULL: i32 = 0;
 const FINAL: i32 = -1;
-const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
-const INVALID_FETCH_SESSION_EPOCH: i16 = 71;
 
 /// The sessions of a broker. `K` names a partition.
 #[derive(Debug)]
@@ -59,15 +59,21 @@ impl<K: Clone + Eq + Hash> Sessions<K> {
     ///
     /// # Errors
     /// A Kafka error code for the top level of the response.
-    pub fn begin(&mut self, id: i32, epoch: i32, listed: Vec<(K, Want)>, forgotten: &[K]) -> Result<Fetch<K>, i16> {
+    pub fn begin(
+        &mut self,
+        id: i32,
+        epoch: i32,
+        listed: Vec<(K, Want)>,
+        forgotten: &[K],
+    ) -> Result<Fetch<K>, ErrorCode> {
         if epoch == FULL || epoch == FINAL {
             self.open.remove(&id);
             let session_id = if epoch == FULL { self.grant(&listed) } else { 0 };
             return Ok(Fetch { session_id, wants: listed, is_incremental: false });
         }
-        let session = self.open.get_mut(&id).ok_or(FETCH_SESSION_ID_NOT_FOUND)?;
+        let session = self.open.get_mut(&id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
         if session.next_epoch != epoch {
-            return Err(INVALID_FETCH_SESSION_EPOCH);
+            return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
         }
         session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         session.update(listed, forgotten);
@@ -145,7 +151,13 @@ mod tests {
     }
 
     fn read(high_watermark: i64, bytes: u64) -> Read {
-        Read { error: 0, high_watermark, log_start: 0, slice: Slice { first_index: 0, bytes }, diverging: None }
+        Read {
+            error: ErrorCode::NONE,
+            high_watermark,
+            log_start: 0,
+            slice: Slice { first_index: 0, bytes },
+            diverging: None,
+        }
     }
 
     fn keys(fetch: &Fetch<u32>) -> Vec<u32> {
@@ -168,7 +180,10 @@ mod tests {
         let second = sessions.begin(first.session_id, 1, vec![(1, want(10))], &[]).unwrap();
         assert_eq!(keys(&second), [2, 3, 1], "the partition with data went to the end");
         assert_eq!(second.wants[2].1.fetch_offset, 10);
-        assert_eq!(sessions.finish(&second, &[read(10, 0), read(11, 0), Read::refused(6)]), [false, true, true]);
+        assert_eq!(
+            sessions.finish(&second, &[read(10, 0), read(11, 0), Read::refused(ErrorCode::NOT_LEADER_OR_FOLLOWER)]),
+            [false, true, true]
+        );
         let third = sessions.begin(first.session_id, 2, vec![], &[3]).unwrap();
         assert_eq!(keys(&third), [2, 1]);
         assert_eq!(sessions.finish(&third, &[read(10, 0), read(10, 0)]), [false, true], "good again after an error");
@@ -178,8 +193,8 @@ mod tests {
     fn a_wrong_epoch_and_an_unknown_id_are_told_apart() {
         let mut sessions = Sessions::default();
         let id = sessions.begin(0, 0, vec![(1, want(0))], &[]).unwrap().session_id;
-        assert_eq!(sessions.begin(id, 2, vec![], &[]).unwrap_err(), INVALID_FETCH_SESSION_EPOCH);
-        assert_eq!(sessions.begin(id + 1, 1, vec![], &[]).unwrap_err(), FETCH_SESSION_ID_NOT_FOUND);
+        assert_eq!(sessions.begin(id, 2, vec![], &[]).unwrap_err(), ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        assert_eq!(sessions.begin(id + 1, 1, vec![], &[]).unwrap_err(), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
     }
 
     #[test]
@@ -187,7 +202,7 @@ mod tests {
         let mut sessions = Sessions::default();
         let id = sessions.begin(0, 0, vec![(1, want(0))], &[]).unwrap().session_id;
         let other = sessions.begin(id, 0, vec![(1, want(0))], &[]).unwrap().session_id;
-        assert_eq!(sessions.begin(id, 1, vec![], &[]).unwrap_err(), FETCH_SESSION_ID_NOT_FOUND);
+        assert_eq!(sessions.begin(id, 1, vec![], &[]).unwrap_err(), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
         assert_eq!(sessions.begin(other, -1, vec![(1, want(0))], &[]).unwrap().session_id, 0);
         assert!(sessions.open.is_empty());
     }

@@ -1,0 +1,86 @@
+//! pure: the command line of `twinlog-bench`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::units::parse_bytes;
+
+/// Measure twinlog: an embedded source, the floor, whole runs.
+#[derive(Debug, Parser)]
+#[command(name = "twinlog-bench", version, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the embedded source: a Kafka broker whose topic is computed from a seed
+    Serve(Serve),
+}
+
+/// What the embedded source holds.
+#[derive(Debug, Clone, Args)]
+pub struct Content {
+    /// Number of partitions
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub partitions: u32,
+    /// Bytes of all partitions together at the start, rounded up to whole batches
+    #[arg(long, default_value = "2GiB", value_parser = parse_bytes)]
+    pub bytes: u64,
+    /// Bytes of every record batch, header included
+    #[arg(long, default_value = "64KiB", value_parser = parse_bytes)]
+    pub batch_bytes: u64,
+    /// Bytes of a record's value
+    #[arg(long, default_value = "1000", value_parser = parse_bytes)]
+    pub record_bytes: u64,
+    /// Everything random is drawn from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Name of the topic
+    #[arg(long, default_value = "bench")]
+    pub topic: String,
+}
+
+/// `twinlog-bench serve`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Commands on standard input:
+  pace RATE SECONDS   make batches fetchable at RATE bytes per second, on a fixed schedule; the answer on standard
+                      output says when each is due: `pace start_ns=N rate=N batch_bytes=N first=K batches=N`, and
+                      `pace done` after the last. Paced batch k (counted from K) goes to partition k mod PARTITIONS.
+  quit                end
+
+Examples:
+  twinlog-bench serve --listen 127.0.0.1:9092 --partitions 4 --bytes 1GiB
+  twinlog-bench serve --bytes 0 --rate 50MB --duration 10 --batch-bytes 16KiB")]
+pub struct Serve {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// What the source holds.
+    #[command(flatten)]
+    pub content: Content,
+    /// The leader epoch stamped on every batch
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i32).range(0..))]
+    pub leader_epoch: i32,
+    /// Make batches fetchable at this many bytes per second, after the start (or after --start-file appears)
+    #[arg(long, requires = "duration", value_parser = parse_bytes)]
+    pub rate: Option<u64>,
+    /// For how many seconds
+    #[arg(long, requires = "rate")]
+    pub duration: Option<f64>,
+    /// Begin the paced phase when this file appears
+    #[arg(long, requires = "rate")]
+    pub start_file: Option<PathBuf>,
+    /// Pin the serving threads to this core
+    #[arg(long)]
+    pub core: Option<usize>,
+    /// End when standard input ends
+    #[arg(long)]
+    pub until_stdin_ends: bool,
+}
