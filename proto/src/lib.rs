@@ -16,4 +16,5 @@ pub mod primitives;
 pub mod properties;
 pub mod reader;
 pub mod records;
+pub mod storage;
 pub mod writer;
