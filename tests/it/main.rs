@@ -1,4 +1,11 @@
 //! Scenarios with stock brokers and real twinlog processes; one file each. `make test` runs them.
 
+mod bad_input;
+mod command_line;
+mod crash;
+mod full_disk;
+mod leader_moves;
+mod mirror_everything;
+mod planes_die_alone;
 mod source_folders_on_a_standby;
 mod wild_source;

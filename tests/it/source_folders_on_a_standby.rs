@@ -3,7 +3,7 @@
 use twinlog_tests::kafka_log::Log;
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::standby::{self, Expected};
-use twinlog_tests::{kafka_log, place, wild};
+use twinlog_tests::{copy, kafka_log, place, wild};
 
 #[test]
 fn a_standby_on_a_stock_brokers_own_folders_serves_the_same() {
@@ -15,6 +15,7 @@ fn a_standby_on_a_stock_brokers_own_folders_serves_the_same() {
     let topics = wild::expected(&mut oracle, &boot);
     let names = wild::names();
     let wanted = ["read_uncommitted", "read_committed"].map(|i| oracle.read(&boot, &names, i));
+    let extents = copy::extents(&mut oracle, &boot, &names);
     source.stop();
 
     let data = scratch.path().join("data");
@@ -33,6 +34,7 @@ fn a_standby_on_a_stock_brokers_own_folders_serves_the_same() {
             assert_eq!(kafka_log::topic_id(&log.dir).expect("partition.metadata"), topic.id);
         }
     }
+    copy::accepted_by_dump_log(&data, &extents).unwrap_or_else(|why| panic!("{why}"));
 }
 
 fn copy_partitions(from: &std::path::Path, to: &std::path::Path, topics: &[Expected]) {

@@ -19,6 +19,7 @@ public final class Oracle {
             case "alter" -> Topics.alter(ask);
             case "describe" -> Topics.describe(ask);
             case "delete-records" -> Topics.deleteRecords(ask);
+            case "elect" -> Topics.elect(ask);
             case "delete-topic" -> Topics.deleteTopic(ask);
             case "produce" -> Produce.produce(ask);
             case "end" -> Produce.endTransaction(ask);

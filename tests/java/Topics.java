@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -15,6 +16,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
@@ -100,6 +102,16 @@ final class Topics {
         }
     }
 
+    // {topic, partition}: the preferred replica becomes the leader again
+    static JsonNode elect(JsonNode ask) throws Exception {
+        TopicPartition tp = new TopicPartition(ask.get("topic").asText(), ask.get("partition").asInt());
+        try (Admin admin = admin(ask)) {
+            admin.electLeaders(ElectionType.PREFERRED, Set.of(tp)).all().get();
+        }
+        return Oracle.JSON.createObjectNode();
+    }
+
+    // {topic}
     static JsonNode deleteTopic(JsonNode ask) throws Exception {
         try (Admin admin = admin(ask)) {
             admin.deleteTopics(List.of(ask.get("topic").asText())).all().get();

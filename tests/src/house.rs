@@ -146,7 +146,7 @@ impl Site {
         twinlog(&all)
     }
 
-    /// The same with `--json`, parsed.
+    /// [`Site::cli`] with `--json`, parsed.
     #[must_use]
     pub fn ask(&self, arguments: &[&str]) -> Value {
         let mut all = arguments.to_vec();
