@@ -42,8 +42,8 @@ fn a_mirror_of_a_bad_source_is_refused() {
     let address = web.local_addr().expect("an address").to_string();
     std::thread::spawn(move || {
         for mut stream in web.incoming().flatten() {
-            let mut asked = [0; 64];
-            stream.read(&mut asked).ok();
+            let mut asked = [0; 16];
+            stream.read_exact(&mut asked).ok();
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").ok();
         }
     });

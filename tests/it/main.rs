@@ -1,5 +1,8 @@
 //! Scenarios with stock brokers and real twinlog processes; one file each. `make test` runs them.
 
+// Tests speak to the person who runs them.
+#![allow(clippy::print_stderr)]
+
 mod bad_input;
 mod command_line;
 mod crash;
