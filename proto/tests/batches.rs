@@ -5,7 +5,7 @@ mod common;
 #[allow(unsafe_code)]
 mod counting_allocator;
 
-use common::{SEGMENTS, batches, segment_file};
+use common::{Random, SEGMENTS, batches, segment_file};
 use counting_allocator::asked;
 use twinlog_proto::records::batch::HEADER_BYTES;
 use twinlog_proto::records::batches::{BatchError, BatchEvent, BatchLimits, BatchWalker, EndMarker};
@@ -81,6 +81,23 @@ fn a_flipped_bit_is_an_error_or_lies_outside_of_the_checksum() {
             assert_eq!(whole, unprotected && result.is_ok(), "bit {bit}");
             log[bit / 8] ^= 1 << (bit % 8);
         }
+    }
+}
+
+#[test]
+fn damaged_batches_end_the_same_however_they_are_cut() {
+    let logs = SEGMENTS.map(|base| segment_file(base, "log"));
+    for seed in 0..3000 {
+        let mut random = Random::new(seed);
+        let mut log = logs[seed as usize % logs.len()][..3000].to_vec();
+        random.damage(&mut log);
+        let outcome = |pieces: &[&[u8]]| {
+            let mut walker = BatchWalker::new(LIMITS);
+            let mut seen = Vec::new();
+            let result = walk(&mut walker, pieces, |taken, event| seen.push((taken, event)));
+            (seen, result)
+        };
+        assert_eq!(outcome(&random.pieces(&log)), outcome(&[&log]), "seed {seed}");
     }
 }
 

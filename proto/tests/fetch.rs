@@ -6,7 +6,7 @@ mod common;
 #[allow(unsafe_code)]
 mod counting_allocator;
 
-use common::golden;
+use common::{Random, golden};
 use counting_allocator::asked;
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::error_code::ErrorCode;
@@ -166,6 +166,19 @@ fn no_flipped_bit_panics_or_allocates() {
             assert_eq!(asked.bytes, 0, "version {version} bit {bit}");
             frame[bit / 8] ^= 1 << (bit % 8);
         }
+    }
+}
+
+#[test]
+fn damaged_responses_end_the_same_however_they_are_cut() {
+    for seed in 0..4000 {
+        let mut random = Random::new(seed);
+        let version = VERSION_MIN + (seed % 15) as i16;
+        let mut frame = golden_frame(version);
+        random.damage(&mut frame);
+        let whole = walk(version, frame.len(), &[&frame]);
+        let cut = walk(version, frame.len(), &random.pieces(&frame));
+        assert_eq!(cut, whole, "seed {seed}");
     }
 }
 

@@ -7,7 +7,6 @@
 
 use crate::error::{DecodeError, Malformed};
 use crate::reader::Reader;
-use crate::writer::Writer;
 
 /// The shortest record, its length field included.
 const RECORD_BYTES_MIN: usize = 7;
@@ -123,33 +122,6 @@ pub fn records(bytes: &[u8], count: i32) -> impl Iterator<Item = Result<Record<'
     })
 }
 
-/// Appends one record without headers.
-pub fn encode_record(
-    w: &mut Writer<'_>,
-    timestamp_delta: i64,
-    offset_delta: i32,
-    key: Option<&[u8]>,
-    value: Option<&[u8]>,
-) {
-    let mut body = Vec::with_capacity(32 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len));
-    let mut inner = Writer::new(&mut body);
-    inner.write_i8(0);
-    inner.write_varlong(timestamp_delta);
-    inner.write_varint(offset_delta);
-    for part in [key, value] {
-        match part {
-            None => inner.write_varint(-1),
-            Some(bytes) => {
-                inner.write_varint(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
-                inner.write_slice(bytes);
-            }
-        }
-    }
-    inner.write_varint(0);
-    w.write_varint(i32::try_from(body.len()).unwrap_or(i32::MAX));
-    w.write_slice(&body);
-}
-
 fn read_header<'a>(r: &mut Reader<'a>) -> Result<RecordHeader<'a>, DecodeError> {
     let length = r.read_varint()?;
     let Ok(length) = usize::try_from(length) else {
@@ -172,6 +144,34 @@ fn read_nullable<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::writer::Writer;
+
+    /// Appends one record without headers.
+    fn encode_record(
+        w: &mut Writer<'_>,
+        timestamp_delta: i64,
+        offset_delta: i32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
+        let mut body = Vec::with_capacity(32 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len));
+        let mut inner = Writer::new(&mut body);
+        inner.write_i8(0);
+        inner.write_varlong(timestamp_delta);
+        inner.write_varint(offset_delta);
+        for part in [key, value] {
+            match part {
+                None => inner.write_varint(-1),
+                Some(bytes) => {
+                    inner.write_varint(i32::try_from(bytes.len()).unwrap_or(i32::MAX));
+                    inner.write_slice(bytes);
+                }
+            }
+        }
+        inner.write_varint(0);
+        w.write_varint(i32::try_from(body.len()).unwrap_or(i32::MAX));
+        w.write_slice(&body);
+    }
 
     const WITH_HEADERS: &[u8] =
         &[0x22, 0, 0x0a, 0x02, 0x02, b'k', 0x01, 0x04, 0x02, b'a', 0x02, b'1', 0x02, b'a', 0x01, 0, 0, 0];

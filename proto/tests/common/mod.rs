@@ -52,3 +52,44 @@ pub(crate) fn batches(log: &[u8]) -> Vec<Seen> {
     assert_eq!((walker.pending_bytes(), position), (0, log.len() as u64));
     seen
 }
+
+/// Numbers that look random and are the same for the same seed (xorshift).
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Any seed is good.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+
+    /// Overwrites up to four runs of up to four bytes.
+    pub(crate) fn damage(&mut self, bytes: &mut [u8]) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len());
+            let end = (at + 1 + self.below(4)).min(bytes.len());
+            let value = [0, 0xff, 0x80, 0x7f, self.below(256) as u8][self.below(5)];
+            bytes[at..end].fill(value);
+        }
+    }
+
+    /// Cuts `bytes` into pieces of random sizes.
+    pub(crate) fn pieces<'a>(&mut self, mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
+        let size_max = [2, 30, 300][self.below(3)];
+        let mut pieces = Vec::new();
+        while !bytes.is_empty() {
+            let (piece, rest) = bytes.split_at((1 + self.below(size_max)).min(bytes.len()));
+            pieces.push(piece);
+            bytes = rest;
+        }
+        pieces
+    }
+}
