@@ -5,7 +5,7 @@
 
 use crate::records::batch::BatchHeader;
 
-/// A segment and what its indexes hold below the new end.
+/// Where a segment is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutPoint {
     /// Bytes of the log that stay.
