@@ -2,6 +2,8 @@
 //! mistake there cannot hide here. Reads whole files, checks every CRC, and compares two folders batch by batch.
 
 mod indexes;
+#[cfg(test)]
+mod tests;
 mod texts;
 
 pub use texts::{epoch_file, offset_file, topic_id};
