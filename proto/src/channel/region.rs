@@ -7,7 +7,7 @@
 use super::board::{BoardReader, BoardWriter};
 use super::layout::{BadGeometry, Geometry, HEADER_WORDS, LAYOUT_VERSION, MAGIC, WORD_BYTES, header};
 use super::page::{PageReader, PageWriter};
-use super::ring::{Broken, Consumer, Producer};
+use super::ring::{Consumer, Producer};
 use core::fmt;
 use core::ops::{Deref, Range};
 use core::ptr::NonNull;
@@ -172,20 +172,19 @@ impl Region {
         PageWriter::new(self.view.window(self.geometry().page(core)))
     }
 
-    /// The end of the order ring that the core has.
-    ///
-    /// # Errors
-    /// When the ring is broken.
-    pub fn order_consumer(&self, core: u32) -> Result<Consumer<Window>, Broken> {
-        Consumer::resume(self.view.window(self.geometry().order_ring(core)))
+    /// The end of the order ring that the core has. The rings of a new region are whole, unless a broken control plane was
+    /// faster than the core: then the core begins behind it.
+    #[must_use]
+    pub fn order_consumer(&self, core: u32) -> Consumer<Window> {
+        let window = self.view.window(self.geometry().order_ring(core));
+        Consumer::resume(window.clone()).unwrap_or_else(|_| Consumer::skip_all(window))
     }
 
-    /// The end of the event ring that the core has.
-    ///
-    /// # Errors
-    /// When the ring is broken.
-    pub fn event_producer(&self, core: u32) -> Result<Producer<Window>, Broken> {
-        Producer::resume(self.view.window(self.geometry().event_ring(core)))
+    /// The end of the event ring that the core has; as with the order ring.
+    #[must_use]
+    pub fn event_producer(&self, core: u32) -> Producer<Window> {
+        let window = self.view.window(self.geometry().event_ring(core));
+        Producer::resume(window.clone()).unwrap_or_else(|_| Producer::restart(window))
     }
 
     /// The end of the order ring that the control plane has. Goes on behind orders that are not taken yet; a broken ring is
@@ -422,10 +421,10 @@ mod tests {
         for core in 0..2 {
             let order = Order::AssignmentCurrent { mirror: u64::from(core), version: 1 };
             control.order_producer(core).push(&order.to_words()).unwrap();
-            let got = data.order_consumer(core).unwrap().pop().unwrap().unwrap();
+            let got = data.order_consumer(core).pop().unwrap().unwrap();
             assert_eq!(Order::from_words(&got), Ok(order));
             let mut events = control.event_consumer(core);
-            data.event_producer(core).unwrap().push(&Event::Drained.to_words()).unwrap();
+            data.event_producer(core).push(&Event::Drained.to_words()).unwrap();
             assert_eq!(Event::from_words(&events.pop().unwrap().unwrap()), Ok(Event::Drained));
             data.page_writer(core).add(Counter::Turns, 4 + u64::from(core));
             assert_eq!(View::attach(&file).unwrap().page(core).get(Counter::Turns), 4 + u64::from(core));
@@ -488,8 +487,8 @@ mod tests {
     fn a_restarted_control_plane_mends_rings_that_the_last_one_broke() {
         let (data, file) = made();
         let geometry = data.geometry();
-        let mut orders = data.order_consumer(0).unwrap();
-        let mut events = data.event_producer(0).unwrap();
+        let mut orders = data.order_consumer(0);
+        let mut events = data.event_producer(0);
         for area in [geometry.order_ring(0), geometry.event_ring(0)] {
             let garbage = vec![0xee; area.len() * WORD_BYTES];
             pwrite(&file, &garbage, (area.start * WORD_BYTES) as u64).unwrap();
@@ -504,6 +503,6 @@ mod tests {
         assert_eq!(orders.pop(), Ok(Some(Order::Drain.to_words())));
         events.push(&event).unwrap();
         assert_eq!(from.pop(), Ok(Some(event)));
-        assert!(data.order_consumer(1).unwrap().pop().unwrap().is_none(), "the other core's rings are whole");
+        assert!(data.order_consumer(1).pop().unwrap().is_none(), "the other core's rings are whole");
     }
 }
