@@ -1,0 +1,555 @@
+//! Makes the region, and hands it out on `STATE/channel.sock` from a plain thread.
+//!
+//! One control plane at a time: a new one puts the earlier one out by closing its connection. Observers get the region opened
+//! for reading, no bells. Whoever does not say who he is within a second is dropped. The caller holds the lock of STATE, so a
+//! socket file left by a killed process may be replaced; that is done by rename, with its mode set before anyone can connect.
+
+use super::inbox::Inbox;
+use super::outbox::Outbox;
+use crate::metrics::Metrics;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, chmod, open, rename, unlink};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, accept_with, bind, listen, recv, socket_with, sockopt,
+};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime};
+use twinlog_proto::channel::attach::{Reply, Role, SOCKET_NAME, Status, send_reply, unix_address};
+use twinlog_proto::channel::doorbell::Doorbell;
+use twinlog_proto::channel::layout::{BadGeometry, Geometry, LAYOUT_VERSION};
+use twinlog_proto::channel::region::{Region, RegionError, Stamp};
+
+/// Entries of each order ring unless told otherwise.
+pub const ORDER_ENTRIES: u32 = 256;
+/// Entries of each event ring unless told otherwise.
+pub const EVENT_ENTRIES: u32 = 4096;
+/// Board slots unless told otherwise; untouched ones cost no memory.
+pub const SLOTS: u32 = 1 << 16;
+
+/// Why there is no channel.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// Too many cores or slots.
+    #[error("the channel cannot be made: {0}")]
+    Geometry(#[from] BadGeometry),
+    /// The region could not be made.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A doorbell, a descriptor or the thread could not be made.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The socket could not be made.
+    #[error("cannot listen on {}: {source}; is STATE a directory of this user on a local filesystem?", path.display())]
+    Listen {
+        /// The socket's path.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+fn system(what: &'static str) -> impl Fn(Errno) -> ChannelError {
+    move |errno| ChannelError::System { what, source: errno.into() }
+}
+
+/// The region and all that is handed out with it.
+#[derive(Debug)]
+pub struct Channel {
+    region: Region,
+    handout: Handout,
+}
+
+/// The place of one core; goes to its thread.
+#[derive(Debug)]
+pub struct Seat {
+    region: Region,
+    core: u32,
+    orders_bell: Doorbell,
+    events_bell: Doorbell,
+}
+
+/// What a core has of the channel; does not leave its thread.
+#[derive(Debug)]
+pub struct CoreEnds {
+    /// Orders.
+    pub inbox: Inbox,
+    /// Progress and events.
+    pub outbox: Outbox,
+    /// Counters and delays.
+    pub metrics: Metrics,
+}
+
+impl Channel {
+    /// Makes the region, new at each start, and a seat for each of `cores` cores.
+    ///
+    /// # Errors
+    /// When there are too many cores or slots, or the system has no memory or descriptors left.
+    pub fn open(cores: u32, slots: u32) -> Result<(Self, Vec<Seat>), ChannelError> {
+        let geometry = Geometry::new(cores.into(), slots.into(), ORDER_ENTRIES.into(), EVENT_ENTRIES.into())?;
+        let (region, file) = Region::create(geometry, stamp())?;
+        let fd = file.as_raw_fd();
+        let reading = open(format!("/proc/self/fd/{fd}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(system("open the shared memory for reading (is /proc mounted?)"))?;
+        let mut handout = Handout { file, reading, bells: Vec::with_capacity(2 * cores as usize) };
+        let mut seats = Vec::with_capacity(cores as usize);
+        let bell = "make a doorbell (raise the limit of open files)";
+        for core in 0..cores {
+            let orders_bell = Doorbell::for_orders().map_err(system(bell))?;
+            let events_bell = Doorbell::for_events().map_err(system(bell))?;
+            handout.bells.push(orders_bell.try_clone().map_err(system(bell))?);
+            handout.bells.push(events_bell.try_clone().map_err(system(bell))?);
+            seats.push(Seat { region: region.clone(), core, orders_bell, events_bell });
+        }
+        Ok((Self { region, handout }, seats))
+    }
+
+    /// The region, for reading board and pages within this process.
+    #[must_use]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+}
+
+impl Seat {
+    /// The number of the core.
+    #[must_use]
+    pub fn core(&self) -> u32 {
+        self.core
+    }
+
+    /// Takes the seat, on the core's thread.
+    #[must_use]
+    pub fn take(self) -> CoreEnds {
+        let Self { region, core, orders_bell, events_bell } = self;
+        let metrics = Metrics::shared(region.page_writer(core));
+        let inbox = Inbox::new(region.order_consumer(core), orders_bell, metrics.clone());
+        let outbox = Outbox::new(region.board_writer(), region.event_producer(core), events_bell, metrics.clone());
+        CoreEnds { inbox, outbox, metrics }
+    }
+}
+
+/// The thread that listens; ends when this is stopped or dropped.
+#[derive(Debug)]
+pub struct ChannelServer {
+    path: PathBuf,
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Stop {
+    wanted: AtomicBool,
+    bell: Doorbell,
+}
+
+impl ChannelServer {
+    /// Listens on `STATE/channel.sock` and hands out `channel`. The caller holds the lock of STATE.
+    ///
+    /// # Errors
+    /// When the socket or the thread cannot be made.
+    pub fn start(channel: Channel, state: &Path) -> Result<Self, ChannelError> {
+        let path = state.join(SOCKET_NAME);
+        let listener =
+            listen_on(&path).map_err(|errno| ChannelError::Listen { path: path.clone(), source: errno.into() })?;
+        let bell = Doorbell::for_events().map_err(system("make a doorbell (raise the limit of open files)"))?;
+        let stop = Arc::new(Stop { wanted: AtomicBool::new(false), bell });
+        let mut serving = Serving {
+            reply: Reply {
+                layout_version: LAYOUT_VERSION,
+                generation: channel.region.stamp().generation,
+                status: Status::Welcome,
+                cores: channel.region.geometry().cores(),
+            },
+            handout: channel.handout,
+            listener,
+            clients: Vec::new(),
+            stop: Arc::clone(&stop),
+        };
+        let thread = std::thread::Builder::new()
+            .name("channel".to_owned())
+            .spawn(move || serving.run())
+            .map_err(|source| ChannelError::System { what: "start the channel's thread", source })?;
+        Ok(Self { path, stop, thread: Some(thread) })
+    }
+
+    /// Closes all connections, so that the other side knows, and removes the socket.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for ChannelServer {
+    fn drop(&mut self) {
+        self.stop.wanted.store(true, Ordering::Release);
+        // The bell's write cannot fail on an eventfd of ours; were it so, the thread ends with the process.
+        if self.stop.bell.ring().is_ok()
+            && let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the channel's thread panicked");
+        }
+        unlink(&self.path).ok();
+    }
+}
+
+/// Descriptors to hand out.
+#[derive(Debug)]
+struct Handout {
+    file: OwnedFd,
+    reading: OwnedFd,
+    /// Per core: orders, events.
+    bells: Vec<Doorbell>,
+}
+
+impl Handout {
+    fn for_role(&self, role: Role) -> Vec<BorrowedFd<'_>> {
+        match role {
+            Role::Control => std::iter::once(self.file.as_fd()).chain(self.bells.iter().map(AsFd::as_fd)).collect(),
+            Role::Observer => vec![self.reading.as_fd()],
+        }
+    }
+}
+
+struct Client {
+    socket: OwnedFd,
+    since: Instant,
+    /// Not known before his first byte.
+    role: Option<Role>,
+}
+
+struct Serving {
+    handout: Handout,
+    reply: Reply,
+    listener: OwnedFd,
+    clients: Vec<Client>,
+    stop: Arc<Stop>,
+}
+
+const CLIENTS_MAX: usize = 64;
+const BACKLOG: i32 = 16;
+const INTRODUCTION_MS_MAX: u64 = 1000;
+/// How often the thread looks at who has not introduced himself, while there is such a client.
+const LOOK_MS: u64 = 250;
+/// Pause after a failed accept (no descriptors left), so that the thread does not spin.
+const ACCEPT_PAUSE_MS: u64 = 100;
+
+impl Serving {
+    fn run(&mut self) {
+        while !self.stop.wanted.load(Ordering::Acquire) {
+            let (knocking, speaking) = self.wait();
+            // From the last on, so that removing one does not move those still to be looked at.
+            for at in speaking.into_iter().rev() {
+                self.hear(at);
+            }
+            if knocking {
+                self.let_in();
+            }
+            let late = |client: &Client| {
+                client.role.is_none() && client.since.elapsed().as_millis() as u64 >= INTRODUCTION_MS_MAX
+            };
+            self.clients.retain(|client| !late(client));
+        }
+    }
+
+    /// Waits for something to happen: whether somebody knocks, and which clients can be read.
+    fn wait(&self) -> (bool, Vec<usize>) {
+        let mut fds = vec![PollFd::new(&self.stop.bell, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+        fds.extend(self.clients.iter().map(|client| PollFd::new(&client.socket, PollFlags::IN)));
+        let stranger = self.clients.iter().any(|client| client.role.is_none());
+        let look = Timespec { tv_sec: 0, tv_nsec: (LOOK_MS * 1_000_000) as i64 };
+        match poll(&mut fds, stranger.then_some(&look)) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return (false, Vec::new()),
+            Err(errno) => {
+                tracing::error!(%errno, "the channel's thread cannot wait for its clients; it tries again");
+                std::thread::sleep(std::time::Duration::from_millis(ACCEPT_PAUSE_MS));
+                return (false, Vec::new());
+            }
+        }
+        let speaking = (2..fds.len()).filter(|at| !fds[*at].revents().is_empty()).map(|at| at - 2).collect();
+        (!fds[1].revents().is_empty(), speaking)
+    }
+
+    fn let_in(&mut self) {
+        match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) if self.clients.len() < CLIENTS_MAX => {
+                self.clients.push(Client { socket, since: Instant::now(), role: None });
+            }
+            Ok(socket) => self.answer(socket.as_fd(), Status::TooManyClients, &[]),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+            Err(errno) => {
+                tracing::error!(%errno, "a client of the channel cannot be let in; raise the limit of open files");
+                std::thread::sleep(std::time::Duration::from_millis(ACCEPT_PAUSE_MS));
+            }
+        }
+    }
+
+    /// A client speaks, or is gone. Who speaks out of turn is treated as gone.
+    fn hear(&mut self, at: usize) {
+        let mut byte = [0];
+        let client = &self.clients[at];
+        match recv(&client.socket, &mut byte, RecvFlags::empty()) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok((_, 1)) if client.role.is_none() => self.introduce(at, byte[0]),
+            Ok(_) | Err(_) => {
+                if client.role == Some(Role::Control) {
+                    tracing::info!("the control plane is gone; records flow on");
+                }
+                self.clients.remove(at);
+            }
+        }
+    }
+
+    fn introduce(&mut self, at: usize, byte: u8) {
+        let socket = self.clients[at].socket.as_fd();
+        let Some(role) = Role::from_byte(byte) else {
+            self.answer(socket, Status::NoSuchRole, &[]);
+            self.clients.remove(at);
+            return;
+        };
+        self.answer(socket, Status::Welcome, &self.handout.for_role(role));
+        self.clients[at].role = Some(role);
+        if role == Role::Control {
+            let pid =
+                sockopt::socket_peercred(self.clients[at].socket.as_fd()).map(|peer| peer.pid.as_raw_nonzero().get());
+            tracing::info!(pid = pid.unwrap_or(0), "a control plane is attached");
+            let mut others = 0..;
+            // `at` counts in the old list.
+            self.clients.retain(|client| others.next() == Some(at) || client.role != Some(Role::Control));
+        }
+    }
+
+    /// A client that does not take its answer finds out by itself: it waits for one with a deadline.
+    fn answer(&self, socket: BorrowedFd<'_>, status: Status, fds: &[BorrowedFd<'_>]) {
+        if let Err(errno) = send_reply(socket, &Reply { status, ..self.reply }, fds) {
+            tracing::warn!(%errno, "a client of the channel did not take its answer");
+        }
+    }
+}
+
+fn listen_on(path: &Path) -> Result<OwnedFd, Errno> {
+    let aside = path.with_extension("sock.new");
+    match unlink(&aside) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let (address, folder) = unix_address(&aside)?;
+    bind(&listener, &address)?;
+    drop(folder);
+    // Nobody can connect before `listen`.
+    chmod(&aside, Mode::RUSR | Mode::WUSR)?;
+    listen(&listener, BACKLOG)?;
+    rename(&aside, path)?;
+    Ok(listener)
+}
+
+fn stamp() -> Stamp {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let pid = std::process::id();
+    // The hasher's keys are random, from the system.
+    let generation = RandomState::new().hash_one((pid, now)).max(1);
+    Stamp { generation, pid, started_at_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Counter;
+    use rustix::net::{SendFlags, connect, send};
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+    use twinlog_proto::channel::attach::{AttachError, attach_control, attach_observer};
+    use twinlog_proto::channel::board::Seen;
+    use twinlog_proto::channel::message::{Event, Order};
+    use twinlog_proto::channel::progress::{PartitionProgress, SlotState};
+
+    struct House {
+        state: tempfile::TempDir,
+        seats: Vec<Seat>,
+        region: Region,
+        server: ChannelServer,
+    }
+
+    fn house(cores: u32) -> House {
+        let state = tempfile::tempdir().unwrap();
+        let (channel, seats) = Channel::open(cores, 16).unwrap();
+        let region = channel.region().clone();
+        let server = ChannelServer::start(channel, state.path()).unwrap();
+        House { state, seats, region, server }
+    }
+
+    impl House {
+        fn socket(&self) -> PathBuf {
+            self.state.path().join(SOCKET_NAME)
+        }
+    }
+
+    fn soon(mut holds: impl FnMut() -> bool) -> bool {
+        (0..200).any(|_| {
+            holds() || {
+                std::thread::sleep(Duration::from_millis(10));
+                false
+            }
+        })
+    }
+
+    #[test]
+    fn a_control_plane_gives_orders_and_takes_events_and_sees_the_board() {
+        let mut house = house(2);
+        let mut control = attach_control(&house.socket()).unwrap();
+        let mut ends = house.seats.remove(1).take();
+        assert_eq!(ends.inbox.take(), None);
+        control.send(1, &Order::AssignmentCurrent { mirror: 4, version: 2 }).unwrap();
+        control.send(1, &Order::Drain).unwrap();
+        // The bell of this core rang, so a wait for it ends.
+        assert_eq!(rustix::io::read(ends.inbox.bell(), &mut [0_u8; 8]), Ok(8));
+        assert_eq!(ends.inbox.take(), Some(Order::AssignmentCurrent { mirror: 4, version: 2 }));
+        assert_eq!(ends.inbox.take(), Some(Order::Drain));
+        assert_eq!(ends.inbox.take(), None);
+        let progress = PartitionProgress::unknown(8, SlotState::Preparing);
+        ends.outbox.publish(3, &progress).unwrap();
+        ends.outbox.event(Event::Changed { slot: 3 });
+        ends.outbox.ring();
+        assert_eq!(control.cores[1].events_bell.drain(), Ok(true));
+        assert_eq!(control.take(1), Ok(Some(Event::Changed { slot: 3 })));
+        assert_eq!((control.take(1), control.take(0)), (Ok(None), Ok(None)));
+        assert_eq!(control.region.board().read(3), Ok(Seen::Value(progress)));
+        assert_eq!(control.region.page(1).get(Counter::OrdersTaken), 2);
+        assert!(!control.is_over());
+    }
+
+    #[test]
+    fn events_that_nobody_takes_are_dropped_and_counted_and_the_core_goes_on() {
+        let mut house = house(1);
+        let mut ends = house.seats.remove(0).take();
+        for slot in 0..EVENT_ENTRIES + 5 {
+            ends.outbox.event(Event::Changed { slot });
+        }
+        assert_eq!(ends.metrics.get(Counter::EventsSent), u64::from(EVENT_ENTRIES));
+        assert_eq!(ends.metrics.get(Counter::EventsDropped), 5);
+        let mut control = attach_control(&house.socket()).unwrap();
+        assert_eq!(control.take(0), Ok(None), "old hints are skipped: the board tells all");
+        ends.outbox.event(Event::Drained);
+        assert_eq!(control.take(0), Ok(Some(Event::Drained)));
+    }
+
+    #[test]
+    fn a_second_control_plane_puts_the_first_one_out_and_observers_stay() {
+        let house = house(1);
+        let observer = attach_observer(&house.socket()).unwrap();
+        let first = attach_control(&house.socket()).unwrap();
+        let second = attach_control(&house.socket()).unwrap();
+        assert!(soon(|| first.is_over()));
+        assert!(!second.is_over() && !observer.is_over());
+        assert_eq!(observer.view.stamp(), house.region.stamp());
+        house.server.stop();
+        assert!(soon(|| second.is_over() && observer.is_over()));
+        assert!(matches!(attach_observer(&house.state.path().join(SOCKET_NAME)), Err(AttachError::NotRunning { .. })));
+    }
+
+    #[test]
+    fn orders_that_a_dead_control_plane_left_are_followed_by_those_of_the_next() {
+        let mut house = house(1);
+        attach_control(&house.socket()).unwrap().send(0, &Order::AssignmentRemoved { mirror: 1 }).unwrap();
+        let mut ends = house.seats.remove(0).take();
+        attach_control(&house.socket()).unwrap().send(0, &Order::Drain).unwrap();
+        assert_eq!(ends.inbox.take(), Some(Order::AssignmentRemoved { mirror: 1 }));
+        assert_eq!(ends.inbox.take(), Some(Order::Drain));
+    }
+
+    #[test]
+    fn an_observer_cannot_write_by_accident() {
+        let house = house(1);
+        let observer = attach_observer(&house.socket()).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let readable = maps.lines().filter(|line| line.contains("twinlog-channel") && line.contains(" r--s "));
+        assert!(readable.count() >= 1);
+        drop(observer);
+    }
+
+    #[test]
+    fn the_socket_is_for_its_owner_and_also_found_behind_a_long_path() {
+        let state = tempfile::tempdir().unwrap();
+        let long = state.path().join("x".repeat(120));
+        std::fs::create_dir(&long).unwrap();
+        let (channel, _seats) = Channel::open(1, 1).unwrap();
+        let server = ChannelServer::start(channel, &long).unwrap();
+        let socket = long.join(SOCKET_NAME);
+        assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+        attach_observer(&socket).unwrap();
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(attach_observer(&socket), Err(AttachError::NotOurs { .. })));
+        server.stop();
+        assert_eq!(std::fs::read_dir(&long).unwrap().count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_or_nonsense_is_dropped_and_disturbs_nobody() {
+        let house = house(1);
+        let knock = || {
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+            connect(&socket, &unix_address(&house.socket()).unwrap().0).unwrap();
+            socket
+        };
+        let (silent, wrong) = (knock(), knock());
+        send(&wrong, b"X", SendFlags::empty()).unwrap();
+        attach_control(&house.socket()).unwrap();
+        let mut bytes = [0; 64];
+        let (_, got) = recv(&wrong, &mut bytes, RecvFlags::empty()).unwrap();
+        let reply = Reply::from_bytes(bytes[..got].try_into().unwrap()).unwrap();
+        assert_eq!(reply.status, Status::NoSuchRole);
+        assert_eq!(recv(&wrong, &mut bytes, RecvFlags::empty()).unwrap().1, 0);
+        let before = Instant::now();
+        assert_eq!(recv(&silent, &mut bytes, RecvFlags::empty()).unwrap().1, 0, "the end comes without an answer");
+        assert!(before.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn garbage_orders_are_counted_and_the_next_control_plane_is_heard_again() {
+        let mut house = house(1);
+        let mut ends = house.seats.remove(0).take();
+        let region = house.region.clone();
+        let mut rogue = region.order_producer(0);
+        rogue.push(&[u64::MAX; 7]).unwrap();
+        rogue.push(&Order::Drain.to_words()).unwrap();
+        assert_eq!(ends.inbox.take(), Some(Order::Drain));
+        assert_eq!(ends.metrics.get(Counter::OrdersRefused), 1);
+        // A whole ring of garbage, positions included.
+        let area = region.geometry().order_ring(0);
+        let garbage = vec![0x77; area.len() * 8];
+        rustix::io::pwrite(memfd_of(&house), &garbage, (area.start * 8) as u64).unwrap();
+        assert_eq!((ends.inbox.take(), ends.inbox.take()), (None, None));
+        assert_eq!(ends.metrics.get(Counter::RingsBroken), 2);
+        attach_control(&house.socket()).unwrap().send(0, &Order::Drain).unwrap();
+        assert_eq!(ends.inbox.take(), Some(Order::Drain));
+    }
+
+    /// The region's file, as a broken control plane has it.
+    fn memfd_of(house: &House) -> OwnedFd {
+        let wanted = house.region.stamp().generation.to_ne_bytes();
+        std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .filter_map(|entry| {
+                open(entry.unwrap().path(), OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
+            })
+            .find(|file| {
+                let mut generation = [0; 8];
+                rustix::io::pread(file, &mut generation, 16) == Ok(8) && generation == wanted
+            })
+            .unwrap()
+    }
+}
