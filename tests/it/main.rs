@@ -6,9 +6,11 @@
 mod bad_input;
 mod command_line;
 mod crash;
+mod demo;
 mod full_disk;
 mod leader_moves;
 mod mirror_everything;
 mod planes_die_alone;
 mod source_folders_on_a_standby;
+mod stock_follower;
 mod wild_source;
