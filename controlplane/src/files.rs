@@ -1,0 +1,70 @@
+//! Files that are replaced as a whole: written aside, synced, renamed, and the folder synced.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Owner may read and write; nobody else may see secrets.
+const PRIVATE: u32 = 0o600;
+
+/// Replaces `path` by `bytes`: after a crash it holds the old content or the new one.
+///
+/// # Errors
+/// As the file system says; which content is there then is not known when it was the folder that failed.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let _closed = write_aside(path, bytes)?;
+    put_in_place(path)
+}
+
+/// Writes `bytes` beside `path` and syncs them; `path` is as it was.
+///
+/// # Errors
+/// As the file system says.
+pub fn write_aside(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let mut file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(PRIVATE).open(aside(path))?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// Renames what was written beside `path` over it, and syncs the folder.
+///
+/// # Errors
+/// As the file system says.
+pub fn put_in_place(path: &Path) -> io::Result<()> {
+    std::fs::rename(aside(path), path)?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in `folder` durable.
+///
+/// # Errors
+/// As the file system says.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn aside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_replaced_file_is_private_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.assignment");
+        replace(&path, b"first, and longer").unwrap();
+        replace(&path, b"second").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"second");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, PRIVATE);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

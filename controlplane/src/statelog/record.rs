@@ -1,0 +1,272 @@
+//! pure: facts to records of the state log and back: a type, a key, a versioned value.
+//!
+//! ```text
+//! key     i16 record type | fields of the type, never flexible
+//! value   i16 value version | fields, flexible; null removes what the key names
+//! ```
+//! Types 1 and 2 have the layout of the KIP-1279 draft, whose key is the mirror's name alone: what a record is about stands
+//! in key and value together, so compaction here goes by facts and not by keys. Types that are not known are kept.
+
+use crate::mirror::catalog::{
+    Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
+};
+use crate::statelog::batch::KeyValue;
+use std::collections::BTreeMap;
+use twinlog_proto::error::{DecodeError, Malformed};
+use twinlog_proto::messages::Message;
+use twinlog_proto::messages::state_log::{
+    HostPartitionKey, HostPartitionValue, LastMirrorEpochsKey, LastMirrorEpochsPartition, LastMirrorEpochsTopic,
+    LastMirrorEpochsValue, MirrorKey, MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorSetting,
+    MirrorTopicKey, MirrorTopicValue, MirrorValue,
+};
+use twinlog_proto::mirror_state::MirrorState;
+use twinlog_proto::reader::Reader;
+use twinlog_proto::writer::Writer;
+
+/// Where mirroring ended.
+pub const TYPE_LAST_MIRRORED: i16 = 1;
+/// The state of a partition.
+pub const TYPE_STANDING: i16 = 2;
+/// A mirror.
+pub const TYPE_MIRROR: i16 = 101;
+/// What is wanted of a topic.
+pub const TYPE_TOPIC: i16 = 102;
+/// Where a partition lives on a host.
+pub const TYPE_PLACEMENT: i16 = 103;
+
+/// This host; there is one data-plane host for now.
+const HOST_ID: &str = "local";
+const VERSION: i16 = 0;
+
+/// The records of some facts, in order; the positions of a mirror become one record at the end.
+///
+/// # Panics
+/// When a text is longer than 32767 bytes, which every limit forbids.
+#[must_use]
+pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
+    let mut records = Vec::with_capacity(facts.len());
+    let mut positions: BTreeMap<&str, BTreeMap<&str, Vec<LastMirrorEpochsPartition>>> = BTreeMap::new();
+    for fact in facts {
+        match fact {
+            StateRecord::LastMirrored { mirror, topic, partition, last } => {
+                let of_topic = positions.entry(mirror).or_default().entry(topic).or_default();
+                of_topic.push(LastMirrorEpochsPartition {
+                    partition_index: *partition,
+                    last_mirror_epoch: last.epoch,
+                    last_mirrored_offset: last.offset,
+                });
+            }
+            StateRecord::Foreign(record) => records.push(record.clone()),
+            StateRecord::Mirror { mirror, facts } => {
+                let key = MirrorKey { mirror_name: mirror.clone() };
+                records.push(record(TYPE_MIRROR, &key, facts.as_ref().map(mirror_value).as_ref()));
+            }
+            StateRecord::Topic { mirror, topic, facts } => {
+                let key = MirrorTopicKey { mirror_name: mirror.clone(), topic_name: topic.clone() };
+                records.push(record(TYPE_TOPIC, &key, facts.as_ref().map(topic_value).as_ref()));
+            }
+            StateRecord::Placement { mirror, topic, partition, placement } => {
+                let key = HostPartitionKey {
+                    host_id: HOST_ID.to_owned(),
+                    mirror_name: mirror.clone(),
+                    topic_name: topic.clone(),
+                    partition: *partition,
+                };
+                let value = HostPartitionValue {
+                    slot: placement.slot.cast_signed(),
+                    data_directory: placement.directory.clone(),
+                    attempt: placement.attempt,
+                    asked_version: placement.asked_version,
+                };
+                records.push(record(TYPE_PLACEMENT, &key, Some(&value)));
+            }
+            StateRecord::Standing { mirror, topic, topic_id, partition, standing } => {
+                let key = MirrorPartitionStateKey { mirror_name: mirror.clone() };
+                let value = MirrorPartitionStateValue {
+                    topic_name: topic.clone(),
+                    partition: *partition,
+                    state: standing.state.code(),
+                    previous_state: standing.previous.code(),
+                    retry_attempt: standing.retry_attempt,
+                    topic_id: *topic_id,
+                    error_message: standing.message.clone(),
+                    state_epoch: standing.state_epoch,
+                    ..MirrorPartitionStateValue::default()
+                };
+                records.push(record(TYPE_STANDING, &key, Some(&value)));
+            }
+        }
+    }
+    for (mirror, topics) in positions {
+        let topic = |(name, partitions): (&str, _)| LastMirrorEpochsTopic { name: name.to_owned(), partitions };
+        let value = LastMirrorEpochsValue { topics: topics.into_iter().map(topic).collect() };
+        let key = LastMirrorEpochsKey { mirror_name: mirror.to_owned() };
+        records.push(record(TYPE_LAST_MIRRORED, &key, Some(&value)));
+    }
+    records
+}
+
+/// The facts of one record.
+///
+/// # Errors
+/// When a record of a known type does not follow its layout, or carries a code that means nothing.
+pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
+    let mut key = Reader::new("state log key", &record.key);
+    let fact = match key.read_i16()? {
+        TYPE_LAST_MIRRORED => return decode_positions(key, record),
+        TYPE_STANDING => decode_standing(key, record)?,
+        TYPE_MIRROR => {
+            let mirror = whole::<MirrorKey>(key)?.mirror_name;
+            StateRecord::Mirror { mirror, facts: value(record)?.map(mirror_facts) }
+        }
+        TYPE_TOPIC => {
+            let MirrorTopicKey { mirror_name: mirror, topic_name: topic } = whole(key)?;
+            let facts = value(record)?.map(topic_facts).transpose()?;
+            StateRecord::Topic { mirror, topic, facts }
+        }
+        TYPE_PLACEMENT => {
+            let HostPartitionKey { mirror_name: mirror, topic_name: topic, partition, .. } = whole(key)?;
+            let Some(found) = value::<HostPartitionValue>(record)? else { return Ok(Vec::new()) };
+            let placement = Placement {
+                slot: found.slot.cast_unsigned(),
+                directory: found.data_directory,
+                attempt: found.attempt,
+                asked_version: found.asked_version,
+            };
+            StateRecord::Placement { mirror, topic, partition, placement }
+        }
+        _ => StateRecord::Foreign(record.clone()),
+    };
+    Ok(vec![fact])
+}
+
+fn decode_positions(key: Reader<'_>, record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
+    let mirror = whole::<LastMirrorEpochsKey>(key)?.mirror_name;
+    let Some(found) = value::<LastMirrorEpochsValue>(record)? else { return Ok(Vec::new()) };
+    let mut facts = Vec::new();
+    for topic in found.topics {
+        for partition in topic.partitions {
+            let last = LastMirrored { offset: partition.last_mirrored_offset, epoch: partition.last_mirror_epoch };
+            let (mirror, topic) = (mirror.clone(), topic.name.clone());
+            facts.push(StateRecord::LastMirrored { mirror, topic, partition: partition.partition_index, last });
+        }
+    }
+    Ok(facts)
+}
+
+fn decode_standing(key: Reader<'_>, record: &KeyValue) -> Result<StateRecord, DecodeError> {
+    let mirror = whole::<MirrorPartitionStateKey>(key)?.mirror_name;
+    // The draft's tombstone is of a whole mirror.
+    let Some(found) = value::<MirrorPartitionStateValue>(record)? else {
+        return Ok(StateRecord::Mirror { mirror, facts: None });
+    };
+    let standing = Standing {
+        state: state(found.state)?,
+        previous: state(found.previous_state)?,
+        retry_attempt: found.retry_attempt,
+        message: found.error_message,
+        state_epoch: found.state_epoch,
+    };
+    let (topic, topic_id, partition) = (found.topic_name, found.topic_id, found.partition);
+    Ok(StateRecord::Standing { mirror, topic, topic_id, partition, standing })
+}
+
+fn record<K: Message, V: Message>(record_type: i16, key: &K, value: Option<&V>) -> KeyValue {
+    KeyValue { key: prefixed(record_type, key), value: value.map(|value| prefixed(VERSION, value)) }
+}
+
+fn prefixed<M: Message>(prefix: i16, message: &M) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut w = Writer::new(&mut bytes);
+    w.write_i16(prefix);
+    message.encode(&mut w, VERSION).expect("every text of the catalog is bounded below what a record can carry");
+    bytes
+}
+
+fn whole<M: Message>(mut key: Reader<'_>) -> Result<M, DecodeError> {
+    let message = M::decode(&mut key, VERSION)?;
+    key.finish()?;
+    Ok(message)
+}
+
+/// The value; bytes after what this version knows are a newer version's.
+fn value<M: Message>(record: &KeyValue) -> Result<Option<M>, DecodeError> {
+    let Some(bytes) = &record.value else { return Ok(None) };
+    let mut r = Reader::new(M::NAME, bytes);
+    let version = r.read_i16()?;
+    if version != VERSION {
+        return Err(r.error(Malformed::Version { found: i32::from(version) }));
+    }
+    M::decode(&mut r, VERSION).map(Some)
+}
+
+fn state(code: i8) -> Result<MirrorState, DecodeError> {
+    MirrorState::from_code(code)
+        .map_err(|unknown| DecodeError::out_of_bounds("state code", 0, i64::from(unknown.0), 16))
+}
+
+fn mirror_value(facts: &MirrorFacts) -> MirrorValue {
+    let setting = |(name, value): (&String, &String)| MirrorSetting { name: name.clone(), value: Some(value.clone()) };
+    MirrorValue {
+        source_cluster_id: facts.source_cluster_id.clone(),
+        settings: facts.settings.iter().map(setting).collect(),
+        include_patterns: facts.include.clone(),
+        exclude_patterns: facts.exclude.clone(),
+        assignment_version: facts.assignment_version,
+    }
+}
+
+fn mirror_facts(value: MirrorValue) -> MirrorFacts {
+    MirrorFacts {
+        source_cluster_id: value.source_cluster_id,
+        settings: value.settings.into_iter().filter_map(|s| Some((s.name, s.value?))).collect(),
+        include: value.include_patterns,
+        exclude: value.exclude_patterns,
+        assignment_version: value.assignment_version,
+    }
+}
+
+fn topic_value(facts: &TopicFacts) -> MirrorTopicValue {
+    let desired = match facts.desired {
+        Desired::Mirror => MirrorState::Mirroring,
+        Desired::Pause => MirrorState::Paused,
+        Desired::Stop => MirrorState::Stopped,
+    };
+    MirrorTopicValue {
+        topic_id: facts.id,
+        desired_state: desired.code(),
+        num_partitions: facts.partition_count,
+        segment_bytes: facts.settings.segment_bytes,
+        segment_ms: facts.settings.segment_ms,
+        segment_jitter_ms: facts.settings.segment_jitter_ms,
+        segment_index_bytes: facts.settings.segment_index_bytes,
+        index_interval_bytes: facts.settings.index_interval_bytes,
+        compacted: facts.settings.compacted,
+        max_compaction_lag_ms: facts.settings.max_compaction_lag_ms,
+    }
+}
+
+fn topic_facts(value: MirrorTopicValue) -> Result<TopicFacts, DecodeError> {
+    let desired = match state(value.desired_state)? {
+        MirrorState::Mirroring => Desired::Mirror,
+        MirrorState::Paused => Desired::Pause,
+        MirrorState::Stopped => Desired::Stop,
+        other => {
+            return Err(DecodeError::out_of_bounds("MirrorTopicValue.DesiredState", 0, i64::from(other.code()), 6));
+        }
+    };
+    Ok(TopicFacts {
+        id: value.topic_id,
+        desired,
+        partition_count: value.num_partitions,
+        settings: TopicSettings {
+            segment_bytes: value.segment_bytes,
+            segment_ms: value.segment_ms,
+            segment_jitter_ms: value.segment_jitter_ms,
+            segment_index_bytes: value.segment_index_bytes,
+            index_interval_bytes: value.index_interval_bytes,
+            compacted: value.compacted,
+            max_compaction_lag_ms: value.max_compaction_lag_ms,
+        },
+    })
+}
