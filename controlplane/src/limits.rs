@@ -1,0 +1,85 @@
+//! pure: every bound of this process, and the asserts that tie them together.
+
+use std::time::Duration;
+
+/// Largest request frame from a client, its length prefix not counted.
+pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// Largest response frame from a source broker: metadata of 100,000 partitions fits.
+pub const SOURCE_RESPONSE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a frame that are allocated before any of them has arrived.
+pub const FRAME_BYTES_FIRST: usize = 64 << 10;
+/// Client connections at the same time.
+pub const CONNECTIONS_MAX: usize = 512;
+/// HTTP connections at the same time.
+pub const HTTP_CONNECTIONS_MAX: usize = 32;
+/// Bytes of an HTTP request line and headers.
+pub const HTTP_REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Time for an HTTP request to arrive and for its answer to leave.
+pub const HTTP_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection without a request for this long is closed, as a stock broker does.
+pub const CONNECTION_IDLE: Duration = Duration::from_secs(600);
+/// Time for the rest of a started request frame to arrive, and for an answer to be taken.
+pub const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Characters of a mirror's name: its assignment file, written aside, still has a name that a file system takes.
+pub const MIRROR_NAME_CHARS_MAX: usize = 240;
+/// Mirrors in one control plane.
+pub const MIRRORS_MAX: usize = 1_000;
+/// Slots that are handed out before a data plane has shown how many it has.
+pub const SLOTS_BEFORE_FIRST_SIGHT: u32 = 1_000;
+/// Partitions of one topic that are believed from a source.
+pub const TOPIC_PARTITIONS_MAX: usize = 100_000;
+/// Patterns of one kind (include or exclude) in one mirror.
+pub const PATTERNS_MAX: usize = 1_000;
+/// Characters of one pattern.
+pub const PATTERN_CHARS_MAX: usize = 1_000;
+/// Compiled size of all patterns of one kind, bytes.
+pub const PATTERN_PROGRAM_BYTES_MAX: usize = 4 << 20;
+/// Settings of one mirror.
+pub const SETTINGS_MAX: usize = 200;
+/// Characters of one setting's value (certificates in PEM fit).
+pub const SETTING_CHARS_MAX: usize = 32_767;
+/// Characters of an error text that is kept with a failed partition.
+pub const ERROR_CHARS_MAX: usize = 500;
+
+/// Largest batch of the state log that is written or believed.
+pub const STATE_BATCH_BYTES_MAX: usize = 64 << 20;
+/// Bytes of records that a snapshot puts into one batch.
+pub const SNAPSHOT_BATCH_BYTES: usize = 1 << 20;
+/// The state log is compacted when it is at least this large ...
+pub const COMPACT_LOG_BYTES_MIN: u64 = 4 << 20;
+/// ... and this many times as large as after its last compaction.
+pub const COMPACT_GROWTH: u64 = 4;
+/// Changes that are decided and made durable together.
+pub const COMMIT_CHANGES_MAX: usize = 256;
+/// Changes that may wait for the driver.
+pub const COMMIT_QUEUE_MAX: usize = 1_024;
+
+/// How often the board is read when no doorbell rings.
+pub const BOARD_POLL: Duration = Duration::from_millis(100);
+/// How often an absent data plane is looked for.
+pub const ATTACH_RETRY: Duration = Duration::from_millis(200);
+/// How often the parent process is checked for being alive.
+pub const PARENT_POLL: Duration = Duration::from_millis(250);
+/// After this long a clean stop stops waiting for open connections.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time for one question to a source, connection and all retries included.
+pub const SOURCE_ASK: Duration = Duration::from_secs(10);
+/// Time for one connection attempt to one address of a source.
+pub const SOURCE_CONNECT: Duration = Duration::from_secs(3);
+/// Addresses of `bootstrap.servers` that are tried.
+pub const BOOTSTRAP_SERVERS_MAX: usize = 64;
+/// How often a source that could not be asked is asked again.
+pub const RESOLVE_RETRY: Duration = Duration::from_secs(5);
+
+/// First and largest delay before a failed partition is tried again; the delay is drawn from `0..=limit`.
+pub const RETRY_INITIAL_MS: u64 = 1_000;
+/// See [`RETRY_INITIAL_MS`].
+pub const RETRY_MAX_MS: u64 = 300_000;
+/// Automatic attempts before a failed partition waits for a person.
+pub const RETRY_ATTEMPTS_MAX: i16 = 100;
+
+const _: () = assert!(SNAPSHOT_BATCH_BYTES <= STATE_BATCH_BYTES_MAX, "a snapshot batch must be replayable");
+const _: () = assert!(FRAME_BYTES_FIRST <= REQUEST_BYTES_MAX, "the first allocation is within the frame bound");
+const _: () = assert!(RETRY_INITIAL_MS <= RETRY_MAX_MS, "a delay grows");

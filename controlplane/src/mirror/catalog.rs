@@ -1,0 +1,338 @@
+//! pure: mirrors, topics and partitions, built by replaying records and by nothing else.
+//!
+//! Every change is a `StateRecord` that went through the state log first; `apply` is the only way to change the catalog,
+//! so that replay after a restart gives the same one. A clone shares everything that it does not change.
+
+use crate::mirror::settings::Settings;
+use crate::statelog::batch::KeyValue;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::mirror_state::MirrorState;
+
+/// Everything that the state log says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Catalog {
+    mirrors: BTreeMap<String, Arc<Mirror>>,
+    /// Records of types that this version does not know, by key: kept, not refused.
+    foreign: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// One mirror.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mirror {
+    /// What was configured and learnt.
+    pub facts: MirrorFacts,
+    /// Its topics by name.
+    pub topics: BTreeMap<String, Arc<Topic>>,
+}
+
+/// What a record of type 101 says about a mirror.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MirrorFacts {
+    /// The source's cluster id, learnt when the mirror was created.
+    pub source_cluster_id: String,
+    /// Settings by key.
+    pub settings: Settings,
+    /// Patterns of topics that start by themselves.
+    pub include: Vec<String>,
+    /// Patterns of topics that never start by themselves.
+    pub exclude: Vec<String>,
+    /// The version of the assignment that belongs to the present state; 0 = none was written yet.
+    pub assignment_version: i64,
+}
+
+/// One topic of a mirror.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Topic {
+    /// What was asked for and learnt.
+    pub facts: TopicFacts,
+    /// Its partitions by index.
+    pub partitions: BTreeMap<i32, Partition>,
+}
+
+/// What a record of type 102 says about a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// The source's id; all-zero while it is not known.
+    pub id: Uuid,
+    /// What a person wants.
+    pub desired: Desired,
+    /// Partitions at the source; 0 while it is not known.
+    pub partition_count: i32,
+    /// The source's settings that shape the files.
+    pub settings: TopicSettings,
+}
+
+/// What a person wants of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Desired {
+    /// Records flow.
+    Mirror,
+    /// Records wait, the topic stays read-only.
+    Pause,
+    /// The topic is on its own.
+    Stop,
+}
+
+/// The topic settings that shape the files, as the source has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// `segment.bytes`.
+    pub segment_bytes: i32,
+    /// `segment.ms`.
+    pub segment_ms: i64,
+    /// `segment.jitter.ms`.
+    pub segment_jitter_ms: i64,
+    /// `segment.index.bytes`.
+    pub segment_index_bytes: i32,
+    /// `index.interval.bytes`.
+    pub index_interval_bytes: i32,
+    /// `cleanup.policy` contains `compact`.
+    pub compacted: bool,
+    /// `max.compaction.lag.ms`.
+    pub max_compaction_lag_ms: i64,
+}
+
+impl Default for TopicSettings {
+    /// A stock broker's defaults.
+    fn default() -> Self {
+        Self {
+            segment_bytes: 1 << 30,
+            segment_ms: 7 * 24 * 3_600_000,
+            segment_jitter_ms: 0,
+            segment_index_bytes: 10 << 20,
+            index_interval_bytes: 4096,
+            compacted: false,
+            max_compaction_lag_ms: i64::MAX,
+        }
+    }
+}
+
+/// One partition of a mirrored topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Partition {
+    /// Its state.
+    pub standing: Standing,
+    /// Where it lives; `None` while the source could not be asked.
+    pub placement: Option<Placement>,
+    /// Where mirroring ended the last time.
+    pub last_mirrored: Option<LastMirrored>,
+}
+
+/// What a record of type 2 says about a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The state; EPOCH_FENCING is never recorded.
+    pub state: MirrorState,
+    /// The state before FAILED; UNKNOWN otherwise.
+    pub previous: MirrorState,
+    /// Failures in a row; -1 = it is not tried again by itself.
+    pub retry_attempt: i16,
+    /// Why it failed.
+    pub message: Option<String>,
+    /// Accepted transitions so far.
+    pub state_epoch: i32,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self {
+            state: MirrorState::Unknown,
+            previous: MirrorState::Unknown,
+            retry_attempt: 0,
+            message: None,
+            state_epoch: 0,
+        }
+    }
+}
+
+/// What a record of type 103 says about a partition on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// Its slot on the board.
+    pub slot: u32,
+    /// The data directory that holds it; absolute.
+    pub directory: String,
+    /// How often the data plane was asked to try again.
+    pub attempt: i32,
+    /// The assignment version that carries what was last asked of it.
+    pub asked_version: i64,
+}
+
+/// Where mirroring ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastMirrored {
+    /// The next offset.
+    pub offset: i64,
+    /// The leader epoch of the last mirrored batch; -1 = there was none.
+    pub epoch: i32,
+}
+
+/// One fact in the state log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StateRecord {
+    /// Type 1.
+    LastMirrored { mirror: String, topic: String, partition: i32, last: LastMirrored },
+    /// Type 2.
+    Standing { mirror: String, topic: String, topic_id: Uuid, partition: i32, standing: Standing },
+    /// Type 101; `None`: the mirror and all below it are gone.
+    Mirror { mirror: String, facts: Option<MirrorFacts> },
+    /// Type 102; `None`: the topic and all below it are gone.
+    Topic { mirror: String, topic: String, facts: Option<TopicFacts> },
+    /// Type 103.
+    Placement { mirror: String, topic: String, partition: i32, placement: Placement },
+    /// A type that this version does not know.
+    Foreign(KeyValue),
+}
+
+impl Catalog {
+    /// The mirrors by name.
+    pub fn mirrors(&self) -> impl Iterator<Item = (&str, &Mirror)> {
+        self.mirrors.iter().map(|(name, mirror)| (name.as_str(), mirror.as_ref()))
+    }
+
+    /// A mirror.
+    #[must_use]
+    pub fn mirror(&self, name: &str) -> Option<&Mirror> {
+        self.mirrors.get(name).map(AsRef::as_ref)
+    }
+
+    /// A topic of a mirror.
+    #[must_use]
+    pub fn topic(&self, mirror: &str, topic: &str) -> Option<&Topic> {
+        self.mirror(mirror)?.topics.get(topic).map(AsRef::as_ref)
+    }
+
+    /// A partition of a mirror's topic.
+    #[must_use]
+    pub fn partition(&self, mirror: &str, topic: &str, partition: i32) -> Option<&Partition> {
+        self.topic(mirror, topic)?.partitions.get(&partition)
+    }
+
+    /// The mirror that has a topic of this name, and the topic: a name exists once.
+    #[must_use]
+    pub fn owner_of(&self, topic: &str) -> Option<(&str, &Topic)> {
+        self.mirrors().find_map(|(name, mirror)| Some((name, mirror.topics.get(topic)?.as_ref())))
+    }
+
+    /// All topics, of all mirrors.
+    pub fn topics(&self) -> impl Iterator<Item = (&str, &str, &Topic)> {
+        self.mirrors().flat_map(|(name, mirror)| {
+            mirror.topics.iter().map(move |(topic, facts)| (name, topic.as_str(), facts.as_ref()))
+        })
+    }
+
+    /// All partitions, of all mirrors.
+    pub fn partitions(&self) -> impl Iterator<Item = (&str, &str, &Topic, i32, &Partition)> {
+        self.topics().flat_map(|(mirror, name, topic)| {
+            topic.partitions.iter().map(move |(index, partition)| (mirror, name, topic, *index, partition))
+        })
+    }
+
+    /// The slots in use.
+    #[must_use]
+    pub fn slots(&self) -> BTreeSet<u32> {
+        self.partitions().filter_map(|(.., partition)| Some(partition.placement.as_ref()?.slot)).collect()
+    }
+
+    /// Records of unknown types, by key.
+    pub fn foreign(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.foreign.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
+    }
+
+    /// Applies one fact. A fact about something that does not exist (any more) changes nothing.
+    pub fn apply(&mut self, record: &StateRecord) {
+        match record {
+            StateRecord::Mirror { mirror, facts: None } => {
+                self.mirrors.remove(mirror);
+            }
+            StateRecord::Mirror { mirror, facts: Some(facts) } => match self.mirrors.get_mut(mirror) {
+                Some(known) => Arc::make_mut(known).facts = facts.clone(),
+                None => {
+                    let fresh = Mirror { facts: facts.clone(), topics: BTreeMap::new() };
+                    self.mirrors.insert(mirror.clone(), Arc::new(fresh));
+                }
+            },
+            StateRecord::Topic { mirror, topic, facts } => self.apply_topic(mirror, topic, facts.as_ref()),
+            StateRecord::Standing { mirror, topic, partition, standing, .. } => {
+                self.with_partition(mirror, topic, *partition, |p| p.standing = standing.clone());
+            }
+            StateRecord::LastMirrored { mirror, topic, partition, last } => {
+                self.with_partition(mirror, topic, *partition, |p| p.last_mirrored = Some(*last));
+            }
+            StateRecord::Placement { mirror, topic, partition, placement } => {
+                self.with_partition(mirror, topic, *partition, |p| p.placement = Some(placement.clone()));
+            }
+            StateRecord::Foreign(KeyValue { key, value: Some(value) }) => {
+                self.foreign.insert(key.clone(), value.clone());
+            }
+            StateRecord::Foreign(KeyValue { key, value: None }) => {
+                self.foreign.remove(key);
+            }
+        }
+    }
+
+    fn apply_topic(&mut self, mirror: &str, topic: &str, facts: Option<&TopicFacts>) {
+        let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
+        let topics = &mut Arc::make_mut(mirror).topics;
+        let Some(facts) = facts else {
+            topics.remove(topic);
+            return;
+        };
+        match topics.get_mut(topic) {
+            Some(known) => Arc::make_mut(known).facts = facts.clone(),
+            None => {
+                let fresh = Topic { facts: facts.clone(), partitions: BTreeMap::new() };
+                topics.insert(topic.to_owned(), Arc::new(fresh));
+            }
+        }
+    }
+
+    fn with_partition(&mut self, mirror: &str, topic: &str, partition: i32, change: impl FnOnce(&mut Partition)) {
+        let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
+        let Some(topic) = Arc::make_mut(mirror).topics.get_mut(topic) else { return };
+        let fresh = || Partition { standing: Standing::default(), placement: None, last_mirrored: None };
+        change(Arc::make_mut(topic).partitions.entry(partition).or_insert_with(fresh));
+    }
+
+    /// The facts that build this catalog, in an order in which each finds what it is about: a snapshot.
+    pub fn records(&self) -> impl Iterator<Item = StateRecord> + '_ {
+        let foreign = self
+            .foreign
+            .iter()
+            .map(|(key, value)| StateRecord::Foreign(KeyValue { key: key.clone(), value: Some(value.clone()) }));
+        foreign.chain(self.mirrors.iter().flat_map(|(name, mirror)| mirror.records(name)))
+    }
+}
+
+impl Mirror {
+    fn records<'a>(&'a self, name: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
+        let own = StateRecord::Mirror { mirror: name.to_owned(), facts: Some(self.facts.clone()) };
+        let topics = self.topics.iter().flat_map(move |(topic, facts)| facts.records(name, topic));
+        std::iter::once(own).chain(topics)
+    }
+}
+
+impl Topic {
+    fn records<'a>(&'a self, mirror: &'a str, topic: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
+        let facts = Some(self.facts.clone());
+        let own = StateRecord::Topic { mirror: mirror.to_owned(), topic: topic.to_owned(), facts };
+        let partitions = self.partitions.iter().flat_map(move |(index, partition)| {
+            let (mirror, topic, partition_index) = (mirror.to_owned(), topic.to_owned(), *index);
+            let mut records = Vec::with_capacity(3);
+            if let Some(placement) = partition.placement.clone() {
+                let (mirror, topic) = (mirror.clone(), topic.clone());
+                records.push(StateRecord::Placement { mirror, topic, partition: partition_index, placement });
+            }
+            if let Some(last) = partition.last_mirrored {
+                let (mirror, topic) = (mirror.clone(), topic.clone());
+                records.push(StateRecord::LastMirrored { mirror, topic, partition: partition_index, last });
+            }
+            let (topic_id, standing) = (self.facts.id, partition.standing.clone());
+            records.push(StateRecord::Standing { mirror, topic, topic_id, partition: partition_index, standing });
+            records
+        });
+        std::iter::once(own).chain(partitions)
+    }
+}

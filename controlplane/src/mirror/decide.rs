@@ -1,0 +1,330 @@
+//! pure: events to records and effects, against the catalog as it will be when the earlier ones of the group are durable.
+//!
+//! The driver makes a `Draft` from the durable catalog, lets it take the events of a group, makes its records durable, and
+//! only then uses its catalog. A draft that is dropped never happened.
+
+use crate::limits::ERROR_CHARS_MAX;
+use crate::mirror::catalog::{
+    Catalog, Desired, LastMirrored, Partition, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
+};
+use crate::mirror::effect::Effect;
+use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
+use crate::mirror::machine::{self, Event, Refused, To};
+use crate::mirror::placement::Placer;
+use std::collections::{BTreeMap, BTreeSet};
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::mirror_state::MirrorState;
+
+/// A partition by name.
+pub type PartitionKey = (String, String, i32);
+
+/// Where new partitions may go.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// The data directories.
+    pub directories: Vec<String>,
+    /// Slots of the board.
+    pub slots_max: u32,
+}
+
+/// A group of changes in the making.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    catalog: Catalog,
+    room: &'a Room,
+    records: Vec<StateRecord>,
+    touched: BTreeMap<String, BTreeSet<(String, i32)>>,
+    removed: BTreeSet<String>,
+    armed: BTreeMap<PartitionKey, i16>,
+}
+
+/// What a finished draft asks for.
+#[derive(Debug, Default)]
+pub struct Decided {
+    /// The catalog once the records are durable.
+    pub catalog: Catalog,
+    /// To be made durable, in this order.
+    pub records: Vec<StateRecord>,
+    /// Mirrors whose assignment is to be written and announced.
+    pub send: BTreeSet<String>,
+    /// Mirrors whose assignment is to be taken away.
+    pub removed: BTreeSet<String>,
+    /// Partitions to be tried again later, with the number of failures so far.
+    pub armed: BTreeMap<PartitionKey, i16>,
+}
+
+/// Why an event changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// The machine says no.
+    #[error("{0}")]
+    Refused(#[from] Refused),
+    /// It is about something that is not there.
+    #[error("there is no such mirror, topic or partition")]
+    Absent,
+    /// All slots of the board are in use.
+    #[error("all {0} slots of the board are in use; restart the data plane with more slots")]
+    Full(u32),
+}
+
+impl<'a> Draft<'a> {
+    /// A draft on top of the durable catalog.
+    #[must_use]
+    pub fn new(catalog: &Catalog, room: &'a Room) -> Self {
+        Self {
+            catalog: catalog.clone(),
+            room,
+            records: Vec::new(),
+            touched: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            armed: BTreeMap::new(),
+        }
+    }
+
+    /// The catalog with everything that was taken so far.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Whether nothing was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Takes one event.
+    ///
+    /// # Errors
+    /// When it has no place; nothing changes then.
+    pub fn take(&mut self, event: MirrorEvent) -> Result<(), NotTaken> {
+        match event {
+            MirrorEvent::Created { mirror, facts } => {
+                self.removed.remove(&mirror);
+                self.record(StateRecord::Mirror { mirror, facts: Some(facts) });
+                Ok(())
+            }
+            MirrorEvent::Deleted { mirror } => self.delete(mirror),
+            MirrorEvent::Patterns { mirror, include, exclude } => {
+                let mut facts = self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?.facts.clone();
+                (facts.include, facts.exclude) = (include, exclude);
+                self.record(StateRecord::Mirror { mirror, facts: Some(facts) });
+                Ok(())
+            }
+            MirrorEvent::Started { mirror, topic } => self.start(&mirror, &topic),
+            MirrorEvent::StartedUnresolved { mirror, topic } => self.start_unresolved(&mirror, &topic),
+            MirrorEvent::Wanted { mirror, topic, desired, event } => self.want(&mirror, &topic, desired, event),
+            MirrorEvent::Partition { mirror, topic, partition, event, detail } => {
+                self.step(&mirror, &topic, partition, event, &detail)
+            }
+            MirrorEvent::Position { mirror, topic, partition, last } => {
+                self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;
+                self.record(StateRecord::LastMirrored { mirror, topic, partition, last });
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the touched mirrors their next assignment version and hands everything over.
+    #[must_use]
+    pub fn finish(mut self) -> Decided {
+        let touched = std::mem::take(&mut self.touched);
+        for (mirror, partitions) in &touched {
+            let Some(known) = self.catalog.mirror(mirror) else { continue };
+            let mut facts = known.facts.clone();
+            facts.assignment_version += 1;
+            let version = facts.assignment_version;
+            self.record(StateRecord::Mirror { mirror: mirror.clone(), facts: Some(facts) });
+            for (topic, partition) in partitions {
+                let known = self.catalog.partition(mirror, topic, *partition).and_then(|p| p.placement.clone());
+                let Some(mut placement) = known else { continue };
+                placement.asked_version = version;
+                let (mirror, topic) = (mirror.clone(), topic.clone());
+                self.record(StateRecord::Placement { mirror, topic, partition: *partition, placement });
+            }
+        }
+        let send = touched.into_keys().filter(|mirror| self.catalog.mirror(mirror).is_some()).collect();
+        let Self { catalog, records, removed, armed, .. } = self;
+        Decided { catalog, records, send, removed, armed }
+    }
+
+    fn record(&mut self, record: StateRecord) {
+        self.catalog.apply(&record);
+        self.records.push(record);
+    }
+
+    fn delete(&mut self, mirror: String) -> Result<(), NotTaken> {
+        let known = self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?;
+        for partition in known.topics.values().flat_map(|topic| topic.partitions.values()) {
+            machine::step(partition.standing.state, Event::Remove)?;
+        }
+        self.touched.remove(&mirror);
+        self.removed.insert(mirror.clone());
+        self.record(StateRecord::Mirror { mirror, facts: None });
+        Ok(())
+    }
+
+    fn start(&mut self, mirror: &str, source: &SourceTopic) -> Result<(), NotTaken> {
+        let known = self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
+        let fresh: Vec<i32> = match known.topics.get(&source.name) {
+            None => (0..source.partition_count).collect(),
+            Some(topic) => (0..source.partition_count)
+                .filter(|index| topic.partitions.get(index).is_none_or(|known| known.placement.is_none()))
+                .collect(),
+        };
+        let mut placer = Placer::new(&self.catalog, &self.room.directories);
+        if placer.room(self.room.slots_max) < fresh.len() {
+            return Err(NotTaken::Full(self.room.slots_max));
+        }
+        let facts = TopicFacts {
+            id: source.id,
+            desired: Desired::Mirror,
+            partition_count: source.partition_count,
+            settings: source.settings,
+        };
+        let (mirror, topic) = (mirror.to_owned(), source.name.clone());
+        self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
+        for partition in fresh {
+            let (slot, directory) =
+                placer.place(self.room.slots_max).map_err(|_full| NotTaken::Full(self.room.slots_max))?;
+            let placement = Placement { slot, directory, attempt: 0, asked_version: 0 };
+            let (mirror, topic) = (mirror.clone(), topic.clone());
+            self.record(StateRecord::Placement { mirror, topic, partition, placement });
+        }
+        for partition in 0..source.partition_count {
+            let state = self.standing(&mirror, &topic, partition).state;
+            let event = match state {
+                MirrorState::Initializing => Event::Resolved,
+                // A start is also how a person asks for another attempt.
+                MirrorState::Failed => Event::Retry,
+                MirrorState::Unknown | MirrorState::Stopped => Event::Start,
+                _ => continue,
+            };
+            self.step(&mirror, &topic, partition, event, &Detail::None)?;
+        }
+        Ok(())
+    }
+
+    /// Partition 0 exists in every topic, so it stands for a topic that nothing else is known of.
+    fn start_unresolved(&mut self, mirror: &str, topic: &str) -> Result<(), NotTaken> {
+        let known = self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
+        let facts = known.topics.get(topic).map_or(
+            TopicFacts {
+                id: Uuid::ZERO,
+                desired: Desired::Mirror,
+                partition_count: 0,
+                settings: TopicSettings::default(),
+            },
+            |known| TopicFacts { desired: Desired::Mirror, ..known.facts.clone() },
+        );
+        let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+        self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
+        self.step(&mirror, &topic, 0, Event::StartUnresolved, &Detail::None)
+    }
+
+    fn want(&mut self, mirror: &str, topic: &str, desired: Desired, event: Event) -> Result<(), NotTaken> {
+        let known = self.catalog.topic(mirror, topic).ok_or(NotTaken::Absent)?;
+        let facts = TopicFacts { desired, ..known.facts.clone() };
+        let takers: Vec<i32> = known
+            .partitions
+            .iter()
+            .filter(|(_, partition)| machine::step(partition.standing.state, event).is_ok())
+            .map(|(index, _)| *index)
+            .collect();
+        let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+        self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
+        for partition in takers {
+            self.step(&mirror, &topic, partition, event, &Detail::None)?;
+        }
+        Ok(())
+    }
+
+    fn standing(&self, mirror: &str, topic: &str, partition: i32) -> Standing {
+        self.catalog.partition(mirror, topic, partition).map_or_else(Standing::default, |p| p.standing.clone())
+    }
+
+    fn step(
+        &mut self,
+        mirror: &str,
+        topic: &str,
+        partition: i32,
+        event: Event,
+        detail: &Detail,
+    ) -> Result<(), NotTaken> {
+        let topic_id = self.catalog.topic(mirror, topic).ok_or(NotTaken::Absent)?.facts.id;
+        let known = self.catalog.partition(mirror, topic, partition);
+        let placement = known.and_then(|p: &Partition| p.placement.clone());
+        let before = self.standing(mirror, topic, partition);
+        let (to, effects) = machine::step(before.state, event)?;
+        let after = next_standing(&before, to, event, detail);
+        let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+        if let (true, Detail::Ended(Some(last))) = (effects.contains(&Effect::PersistLastMirrored), detail) {
+            let (mirror, topic) = (mirror.clone(), topic.clone());
+            self.record(StateRecord::LastMirrored { mirror, topic, partition, last: *last });
+        }
+        if effects.contains(&Effect::Send) {
+            if let (Some(placement), Event::Retry | Event::RetryDue) = (&placement, event) {
+                let placement = Placement { attempt: placement.attempt.wrapping_add(1), ..placement.clone() };
+                let (mirror, topic) = (mirror.clone(), topic.clone());
+                self.record(StateRecord::Placement { mirror, topic, partition, placement });
+            }
+            self.touched.entry(mirror.clone()).or_default().insert((topic.clone(), partition));
+        }
+        if effects.contains(&Effect::Arm) && after.retry_attempt > 0 {
+            self.armed.insert((mirror.clone(), topic.clone(), partition), after.retry_attempt);
+        }
+        let without_files = after.state == MirrorState::Stopping && placement.is_none();
+        if effects.contains(&Effect::Persist) {
+            let (mirror, topic) = (mirror.clone(), topic.clone());
+            self.record(StateRecord::Standing { mirror, topic, topic_id, partition, standing: after });
+        }
+        if without_files {
+            // The data plane never heard of it, so nobody else will say that it has stopped.
+            return self.step(&mirror, &topic, partition, Event::SlotStopped, &Detail::Ended(None));
+        }
+        Ok(())
+    }
+}
+
+fn next_standing(before: &Standing, to: To, event: Event, detail: &Detail) -> Standing {
+    let state = match to {
+        To::State(state) => state,
+        To::Previous if before.previous == MirrorState::Unknown => MirrorState::Preparing,
+        To::Previous => before.previous,
+    };
+    let mut after = Standing { state, state_epoch: before.state_epoch.wrapping_add(1), ..before.clone() };
+    match (event, detail) {
+        (Event::Failed, detail) => {
+            let (message, retryable) = match detail {
+                Detail::Failure { message, retryable } => (message.as_str(), *retryable),
+                Detail::None | Detail::Ended(_) => ("it failed for a reason that was not told", true),
+            };
+            if before.state != MirrorState::Failed {
+                after.previous = before.state;
+            }
+            after.retry_attempt = match before.retry_attempt {
+                // What a retry cannot mend stays so.
+                _ if !retryable => -1,
+                -1 => -1,
+                failures => failures.saturating_add(1),
+            };
+            after.message = Some(message.chars().take(ERROR_CHARS_MAX).collect());
+        }
+        (Event::Retry, _) => {
+            after = Standing { previous: MirrorState::Unknown, retry_attempt: 0, message: None, ..after };
+        }
+        // The count lives on until records flow, so that a bounce between two states ends.
+        (Event::RetryDue | Event::SlotMirroring, _) => after.previous = MirrorState::Unknown,
+        (Event::SlotProgressed, _) => after = Standing { retry_attempt: 0, message: None, ..after },
+        _ => {
+            after = Standing { previous: MirrorState::Unknown, retry_attempt: 0, message: None, ..after };
+        }
+    }
+    after
+}
+
+/// Where mirroring ended, from what the board shows of a stopped partition; `None` when there is no log.
+#[must_use]
+pub fn ended_at(leo: i64, last_epoch: i32) -> Option<LastMirrored> {
+    (leo >= 0).then_some(LastMirrored { offset: leo, epoch: last_epoch })
+}

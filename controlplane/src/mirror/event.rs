@@ -1,0 +1,71 @@
+//! pure: what the handlers, the board and the timers ask of the catalog.
+
+use crate::mirror::catalog::{Desired, LastMirrored, MirrorFacts, TopicSettings};
+use crate::mirror::machine::Event;
+use twinlog_proto::ids::Uuid;
+
+/// A change that `decide.rs` turns into records and effects.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MirrorEvent {
+    /// A mirror is created.
+    Created { mirror: String, facts: MirrorFacts },
+    /// A mirror and all its (stopped) topics are forgotten.
+    Deleted { mirror: String },
+    /// The patterns of a mirror change.
+    Patterns { mirror: String, include: Vec<String>, exclude: Vec<String> },
+    /// A topic is started, or the source has now told what it is.
+    Started { mirror: String, topic: SourceTopic },
+    /// A topic is started that the source cannot be asked about now.
+    StartedUnresolved { mirror: String, topic: String },
+    /// A person wants something else of a topic; every partition takes `event` if it has a place there.
+    Wanted { mirror: String, topic: String, desired: Desired, event: Event },
+    /// Something happened to one partition.
+    Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
+    /// A write of states by another node: only the position.
+    Position { mirror: String, topic: String, partition: i32, last: LastMirrored },
+}
+
+/// What comes with an event of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing.
+    None,
+    /// With `Failed`.
+    Failure {
+        /// Why, for people.
+        message: String,
+        /// Whether trying again may help.
+        retryable: bool,
+    },
+    /// With `SlotStopped`: where mirroring ended; `None` when nothing ever was mirrored.
+    Ended(Option<LastMirrored>),
+}
+
+/// What the source says about a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceTopic {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: Uuid,
+    /// How many partitions it has; at least 1.
+    pub partition_count: i32,
+    /// The settings that shape its files.
+    pub settings: TopicSettings,
+    /// Whether the source keeps its own data in it.
+    pub internal: bool,
+}
+
+impl MirrorEvent {
+    /// An event of one partition without a detail.
+    #[must_use]
+    pub fn partition(mirror: &str, topic: &str, partition: i32, event: Event) -> Self {
+        Self::detailed(mirror, topic, partition, event, Detail::None)
+    }
+
+    /// An event of one partition.
+    #[must_use]
+    pub fn detailed(mirror: &str, topic: &str, partition: i32, event: Event, detail: Detail) -> Self {
+        Self::Partition { mirror: mirror.to_owned(), topic: topic.to_owned(), partition, event, detail }
+    }
+}

@@ -1,0 +1,10 @@
+//! What is mirrored: the catalog, the state machine of a partition, and the decisions that lead from one to the next.
+
+pub mod catalog;
+pub mod decide;
+pub mod effect;
+pub mod event;
+pub mod machine;
+pub mod patterns;
+pub mod placement;
+pub mod settings;

@@ -1,0 +1,90 @@
+//! pure: topic patterns of a mirror: anchored regular expressions, several of them are alternatives.
+
+use crate::limits::{PATTERN_CHARS_MAX, PATTERN_PROGRAM_BYTES_MAX, PATTERNS_MAX};
+use regex::{RegexSet, RegexSetBuilder};
+
+/// Compiled patterns of one kind.
+#[derive(Debug, Clone)]
+pub struct Patterns(RegexSet);
+
+/// A pattern that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadPattern {
+    /// Too long or too many.
+    #[error("{0}")]
+    Bound(String),
+    /// Not a regular expression.
+    #[error("the pattern {pattern:?} is not a regular expression: {cause}")]
+    Syntax {
+        /// As it was given.
+        pattern: String,
+        /// What is wrong with it.
+        cause: Box<regex::Error>,
+    },
+}
+
+impl Patterns {
+    /// Compiles `patterns`; each must match a whole name.
+    ///
+    /// # Errors
+    /// The first pattern that is no regular expression, or a bound.
+    pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Self, BadPattern> {
+        if patterns.len() > PATTERNS_MAX {
+            return Err(BadPattern::Bound(format!("{} patterns are more than {PATTERNS_MAX}", patterns.len())));
+        }
+        for pattern in patterns.iter().map(AsRef::as_ref) {
+            if pattern.is_empty() || pattern.chars().count() > PATTERN_CHARS_MAX {
+                let length = pattern.chars().count();
+                return Err(BadPattern::Bound(format!(
+                    "a pattern has 1 to {PATTERN_CHARS_MAX} characters, this one {length}"
+                )));
+            }
+            // Alone first, so that a pattern such as `a)|(b` cannot hide in the anchoring group.
+            regex::Regex::new(pattern)
+                .map_err(|cause| BadPattern::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) })?;
+        }
+        let anchored = patterns.iter().map(|pattern| format!("^(?:{})$", pattern.as_ref()));
+        RegexSetBuilder::new(anchored)
+            .size_limit(PATTERN_PROGRAM_BYTES_MAX)
+            .build()
+            .map(Self)
+            .map_err(|cause| BadPattern::Syntax { pattern: "(all together)".into(), cause: Box::new(cause) })
+    }
+
+    /// Whether any pattern matches all of `name`.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_whole_names_only() {
+        let patterns = Patterns::compile(&["orders", "a|b.*"]).unwrap();
+        for (name, matches) in
+            [("orders", true), ("orders2", false), ("my.orders", false), ("a", true), ("bcd", true), ("xb", false)]
+        {
+            assert_eq!(patterns.matches(name), matches, "{name}");
+        }
+        assert!(!Patterns::compile::<&str>(&[]).unwrap().matches("orders"));
+    }
+
+    #[test]
+    fn a_bad_pattern_is_named() {
+        for bad in ["(", "a)|(b", "*", ""] {
+            assert!(Patterns::compile(&[bad]).is_err(), "{bad:?}");
+        }
+        let text = Patterns::compile(&["ok", "(x"]).unwrap_err().to_string();
+        assert!(text.contains("(x"), "{text}");
+    }
+}

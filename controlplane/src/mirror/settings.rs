@@ -1,0 +1,183 @@
+//! pure: the settings of a mirror: which keys there are, what their values may be, which of them are secret.
+//!
+//! They are Kafka's client keys and the mirror keys of the design, so that a Java properties file can be passed on as it
+//! is. What cannot be honoured yet is refused by name instead of being ignored.
+
+use crate::limits::{BOOTSTRAP_SERVERS_MAX, SETTING_CHARS_MAX, SETTINGS_MAX};
+use std::collections::BTreeMap;
+
+/// Settings of one mirror, by key.
+pub type Settings = BTreeMap<String, String>;
+
+/// The addresses of the source.
+pub const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
+/// The cluster id that the source must have.
+pub const SOURCE_CLUSTER_ID: &str = "mirror.source.cluster.id";
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Any text.
+    Text,
+    /// Any text, never shown.
+    Secret,
+    /// `HOST:PORT`, separated by commas.
+    Servers,
+    /// A number in this range, both ends included.
+    Number(i64, i64),
+    /// One of these, upper and lower case alike.
+    OneOf(&'static [&'static str]),
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+
+/// All keys, sorted.
+const KEYS: &[(&str, Kind)] = &[
+    (BOOTSTRAP_SERVERS, Kind::Servers),
+    ("client.id", Kind::Text),
+    ("mirror.fetch.backoff.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.fetch.max.bytes", Kind::Number(1, INT_MAX)),
+    ("mirror.fetch.min.bytes", Kind::Number(0, INT_MAX)),
+    ("mirror.fetch.response.max.bytes", Kind::Number(1, INT_MAX)),
+    ("mirror.fetch.wait.max.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.internal.topics", Kind::OneOf(&["none"])),
+    ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, INT_MAX)),
+    ("mirror.socket.timeout.ms", Kind::Number(1, INT_MAX)),
+    (SOURCE_CLUSTER_ID, Kind::Text),
+    ("request.timeout.ms", Kind::Number(1, INT_MAX)),
+    ("sasl.jaas.config", Kind::Secret),
+    ("sasl.mechanism", Kind::Text),
+    ("security.protocol", Kind::OneOf(&["PLAINTEXT"])),
+    ("socket.connection.setup.timeout.max.ms", Kind::Number(1, INT_MAX)),
+    ("socket.connection.setup.timeout.ms", Kind::Number(1, INT_MAX)),
+    ("ssl.ca.location", Kind::Text),
+    ("ssl.endpoint.identification.algorithm", Kind::Text),
+    ("ssl.key.password", Kind::Secret),
+    ("ssl.keystore.certificate.chain", Kind::Text),
+    ("ssl.keystore.key", Kind::Secret),
+    ("ssl.keystore.location", Kind::Text),
+    ("ssl.keystore.password", Kind::Secret),
+    ("ssl.keystore.type", Kind::Text),
+    ("ssl.truststore.certificates", Kind::Text),
+    ("ssl.truststore.location", Kind::Text),
+    ("ssl.truststore.password", Kind::Secret),
+    ("ssl.truststore.type", Kind::Text),
+];
+
+/// A setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadSetting(pub String);
+
+/// Checks the settings that a create brings.
+///
+/// # Errors
+/// The first key that is unknown or whose value cannot be used, by name.
+pub fn checked<'a>(given: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<Settings, BadSetting> {
+    let mut settings = Settings::new();
+    for (key, value) in given {
+        let Some((_, kind)) = KEYS.iter().find(|(known, _)| *known == key) else {
+            return Err(BadSetting(format!("unknown mirror setting `{key}`; remove it")));
+        };
+        // A null is how Kafka's clients say "the default".
+        let Some(value) = value else { continue };
+        check(key, *kind, value)?;
+        if settings.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(BadSetting(format!("the setting `{key}` is given twice")));
+        }
+    }
+    if settings.len() > SETTINGS_MAX {
+        return Err(BadSetting(format!("{} settings are more than {SETTINGS_MAX}", settings.len())));
+    }
+    if !settings.contains_key(BOOTSTRAP_SERVERS) {
+        return Err(BadSetting(format!("`{BOOTSTRAP_SERVERS}` is missing; give the source cluster's HOST:PORT list")));
+    }
+    Ok(settings)
+}
+
+/// Whether the value of `key` must not be shown.
+#[must_use]
+pub fn is_secret(key: &str) -> bool {
+    // A key that is not known any more is treated as a secret rather than shown.
+    KEYS.iter().find(|(known, _)| *known == key).is_none_or(|(_, kind)| matches!(kind, Kind::Secret))
+}
+
+/// The addresses of the source, as `HOST:PORT`.
+#[must_use]
+pub fn bootstrap_servers(settings: &Settings) -> Vec<String> {
+    let list = settings.get(BOOTSTRAP_SERVERS).map_or("", String::as_str);
+    list.split(',').map(|server| server.trim().to_owned()).filter(|server| !server.is_empty()).collect()
+}
+
+fn check(key: &str, kind: Kind, value: &str) -> Result<(), BadSetting> {
+    let bad = |why: String| Err(BadSetting(format!("the setting `{key}` {why}")));
+    if value.chars().count() > SETTING_CHARS_MAX {
+        return bad(format!("is longer than {SETTING_CHARS_MAX} characters"));
+    }
+    match kind {
+        Kind::Text | Kind::Secret => Ok(()),
+        Kind::Number(min, max) => match value.trim().parse::<i64>() {
+            Ok(number) if (min..=max).contains(&number) => Ok(()),
+            _ => bad(format!("must be a number from {min} to {max}, not {value:?}")),
+        },
+        Kind::OneOf(choices) if choices.iter().any(|choice| choice.eq_ignore_ascii_case(value.trim())) => Ok(()),
+        Kind::OneOf(choices) => bad(format!("can only be {} in this version, not {value:?}", choices.join(", "))),
+        Kind::Servers => {
+            let servers: Vec<&str> = value.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
+            if servers.is_empty() || servers.len() > BOOTSTRAP_SERVERS_MAX {
+                return bad(format!("must list 1 to {BOOTSTRAP_SERVERS_MAX} addresses as HOST:PORT"));
+            }
+            match servers.iter().find(|server| !is_server(server)) {
+                Some(server) => bad(format!("must list addresses as HOST:PORT, not {server:?}")),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn is_server(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    let host_is_legal = bracketed || (!host.is_empty() && host.bytes().all(legal));
+    host_is_legal && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_all(given: &[(&str, Option<&str>)]) -> Result<Settings, BadSetting> {
+        checked(given.iter().copied())
+    }
+
+    #[test]
+    fn the_addresses_are_all_that_is_needed() {
+        let settings = check_all(&[(BOOTSTRAP_SERVERS, Some("a.b:9092, [::1]:9093")), ("client.id", None)]).unwrap();
+        assert_eq!(bootstrap_servers(&settings), ["a.b:9092", "[::1]:9093"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let servers = (BOOTSTRAP_SERVERS, Some("a:1"));
+        for (given, name) in [
+            (vec![servers, ("compression.typo", Some("x"))], "compression.typo"),
+            (vec![("client.id", Some("x"))], BOOTSTRAP_SERVERS),
+            (vec![(BOOTSTRAP_SERVERS, Some("nohost"))], "nohost"),
+            (vec![(BOOTSTRAP_SERVERS, Some("a:0"))], "a:0"),
+            (vec![(BOOTSTRAP_SERVERS, Some("http://a:9092"))], "http"),
+            (vec![servers, ("mirror.fetch.max.bytes", Some("many"))], "mirror.fetch.max.bytes"),
+            (vec![servers, ("security.protocol", Some("SASL_SSL"))], "SASL_SSL"),
+            (vec![servers, servers], "twice"),
+        ] {
+            let BadSetting(text) = check_all(&given).unwrap_err();
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_secret_and_so_is_what_is_not_known() {
+        assert!(is_secret("sasl.jaas.config") && is_secret("ssl.key.password") && is_secret("some.old.key"));
+        assert!(!is_secret(BOOTSTRAP_SERVERS));
+    }
+}
