@@ -1,0 +1,139 @@
+//! Tells the data plane what should be: the assignment file first, then the order that says it is current.
+//!
+//! Orders state what should be, so all of them are sent again whenever a data plane attaches, and again when a ring was
+//! full. A file that could not be written stays on the list; `again` is called at every look at the board.
+
+use crate::files;
+use crate::mirror::catalog::Catalog;
+use crate::plane::assignments::{ASSIGNMENT_SUFFIX, ASSIGNMENTS_DIRECTORY, assignment, file_name};
+use crate::plane::attachment::Link;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use tracing::{info, warn};
+use twinlog_proto::assignment;
+use twinlog_proto::channel::message::Order;
+use twinlog_proto::channel::progress::mirror_identity;
+
+/// The way to the data plane.
+#[derive(Debug)]
+pub struct Sender {
+    folder: PathBuf,
+    link: Rc<Link>,
+    unwritten: RefCell<BTreeSet<String>>,
+    trouble: RefCell<Option<String>>,
+    announced_to: Cell<u64>,
+    all_again: Cell<bool>,
+}
+
+impl Sender {
+    /// A sender that writes below `state` and announces over `link`.
+    #[must_use]
+    pub fn new(state: &Path, link: Rc<Link>) -> Self {
+        Self {
+            folder: state.join(ASSIGNMENTS_DIRECTORY),
+            link,
+            unwritten: RefCell::default(),
+            trouble: RefCell::new(None),
+            announced_to: Cell::new(0),
+            all_again: Cell::new(true),
+        }
+    }
+
+    /// Why an assignment could not be written; `None` when all are.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.borrow().clone()
+    }
+
+    /// Brings the folder in line with a replayed catalog: missing and outdated files are written, others removed.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or read.
+    pub fn restore(&self, catalog: &Catalog) -> io::Result<()> {
+        std::fs::create_dir_all(&self.folder)?;
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let known = name.strip_suffix(ASSIGNMENT_SUFFIX).and_then(|mirror| catalog.mirror(mirror));
+            if known.is_none() {
+                info!(file = %path.display(), "removed an assignment that belongs to no mirror");
+                std::fs::remove_file(&path)?;
+            }
+        }
+        for (name, mirror) in catalog.mirrors() {
+            let bytes = assignment::encode(&assignment(name, mirror)).map_err(io::Error::other)?;
+            let path = self.folder.join(file_name(name));
+            if std::fs::read(&path).ok().as_ref() != Some(&bytes) {
+                files::replace(&path, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the assignment of `mirror` and announces it.
+    pub async fn send(&self, catalog: &Catalog, mirror: &str) {
+        let Some(known) = catalog.mirror(mirror) else { return };
+        let content = assignment(mirror, known);
+        let path = self.folder.join(file_name(mirror));
+        let written = tokio::task::spawn_blocking(move || {
+            files::replace(&path, &assignment::encode(&content).map_err(io::Error::other)?)
+        });
+        match written.await.map_err(io::Error::other).and_then(|result| result) {
+            Ok(()) => {
+                self.unwritten.borrow_mut().remove(mirror);
+                self.announce(mirror, known.facts.assignment_version);
+            }
+            Err(cause) => {
+                let text =
+                    format!("the assignment of mirror {mirror} cannot be written: {cause}; free space in --state");
+                warn!("{text}");
+                *self.trouble.borrow_mut() = Some(text);
+                self.unwritten.borrow_mut().insert(mirror.to_owned());
+            }
+        }
+        if self.unwritten.borrow().is_empty() {
+            *self.trouble.borrow_mut() = None;
+        }
+    }
+
+    /// Takes the assignment of a deleted mirror away and says so.
+    pub async fn remove(&self, mirror: &str) {
+        self.unwritten.borrow_mut().remove(mirror);
+        let (path, folder) = (self.folder.join(file_name(mirror)), self.folder.clone());
+        let removed = tokio::task::spawn_blocking(move || match std::fs::remove_file(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+            _ => files::sync_folder(&folder),
+        });
+        if let Err(cause) = removed.await.map_err(io::Error::other).and_then(|result| result) {
+            warn!(mirror, %cause, "the assignment of a deleted mirror stays until the next start");
+        }
+        if !self.link.announce(&Order::AssignmentRemoved { mirror: mirror_identity(mirror) }) {
+            self.all_again.set(true);
+        }
+    }
+
+    /// Does again what did not succeed, and tells a data plane that has just attached everything.
+    pub async fn again(&self, catalog: &Catalog) {
+        let unwritten: Vec<String> = self.unwritten.borrow().iter().cloned().collect();
+        for mirror in unwritten {
+            self.send(catalog, &mirror).await;
+        }
+        let arrivals = self.link.arrivals();
+        let fresh = self.announced_to.replace(arrivals) != arrivals;
+        if fresh || self.all_again.replace(false) {
+            for (name, mirror) in catalog.mirrors() {
+                self.announce(name, mirror.facts.assignment_version);
+            }
+        }
+    }
+
+    fn announce(&self, mirror: &str, version: i64) {
+        let order = Order::AssignmentCurrent { mirror: mirror_identity(mirror), version: version.cast_unsigned() };
+        if !self.link.announce(&order) {
+            self.all_again.set(true);
+        }
+    }
+}
