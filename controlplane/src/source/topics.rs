@@ -1,0 +1,176 @@
+//! What a source says about itself and its topics.
+
+use crate::limits::{SOURCE_ASK, TOPIC_PARTITIONS_MAX};
+use crate::mirror::catalog::TopicSettings;
+use crate::mirror::event::SourceTopic;
+use crate::source::SourceError;
+use crate::source::connection::Connection;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::timeout;
+use tracing::warn;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::ids::is_legal_name;
+use twinlog_proto::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+};
+use twinlog_proto::messages::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic,
+};
+
+/// Resource type of a topic in config requests.
+const RESOURCE_TOPIC: i8 = 2;
+/// Topics in one question for settings.
+const TOPICS_PER_QUESTION: usize = 500;
+const SETTING_NAMES: [&str; 7] = [
+    "segment.bytes",
+    "segment.ms",
+    "segment.jitter.ms",
+    "segment.index.bytes",
+    "index.interval.bytes",
+    "cleanup.policy",
+    "max.compaction.lag.ms",
+];
+
+/// Which topics are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Every topic of the source.
+    All,
+    /// These.
+    Named(Vec<String>),
+}
+
+/// What the source said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// Its cluster id.
+    pub cluster_id: String,
+    /// Each topic, or why it is not described.
+    pub topics: BTreeMap<String, Result<SourceTopic, ErrorCode>>,
+}
+
+/// Asks for the cluster id.
+///
+/// # Errors
+/// See [`SourceError`]; within the time limit of a question.
+pub async fn cluster_id(servers: &[String]) -> Result<String, SourceError> {
+    ask(servers, &Wanted::Named(Vec::new())).await.map(|answer| answer.cluster_id)
+}
+
+/// Asks for the cluster id and topics.
+///
+/// # Errors
+/// See [`SourceError`]; within the time limit of a question.
+pub async fn ask(servers: &[String], wanted: &Wanted) -> Result<Answer, SourceError> {
+    ask_within(servers, wanted, SOURCE_ASK).await
+}
+
+async fn ask_within(servers: &[String], wanted: &Wanted, limit: Duration) -> Result<Answer, SourceError> {
+    timeout(limit, ask_unbounded(servers, wanted)).await.unwrap_or_else(|_elapsed| {
+        Err(SourceError::Unreachable(format!("{} did not answer within {limit:?}", servers.join(", "))))
+    })
+}
+
+async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, SourceError> {
+    let mut connection = Connection::open(servers).await?;
+    let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..MetadataRequestTopic::default() };
+    let request = MetadataRequest {
+        topics: match wanted {
+            Wanted::All => None,
+            Wanted::Named(names) => Some(names.iter().map(named).collect()),
+        },
+        allow_auto_topic_creation: false,
+        ..MetadataRequest::default()
+    };
+    let metadata: MetadataResponse = connection.ask(&request).await?;
+    if metadata.error_code != 0 {
+        return Err(SourceError::Refused { what: "to describe itself", code: ErrorCode(metadata.error_code) });
+    }
+    let Some(cluster_id) = metadata.cluster_id.filter(|id| !id.is_empty()) else {
+        return Err(SourceError::Unsupported(
+            "it has no cluster id; a Kafka release since 0.10.1 is needed".to_owned(),
+        ));
+    };
+    let mut topics: BTreeMap<String, Result<SourceTopic, ErrorCode>> =
+        metadata.topics.into_iter().filter_map(described).collect();
+    learn_settings(&mut connection, &mut topics).await?;
+    Ok(Answer { cluster_id, topics })
+}
+
+fn described(topic: MetadataResponseTopic) -> Option<(String, Result<SourceTopic, ErrorCode>)> {
+    let name = topic.name?;
+    let code = ErrorCode(topic.error_code);
+    let partition_count = topic.partitions.len();
+    // Partitions are numbered from 0 without a hole; anything else is not the whole topic.
+    let mut seen: Vec<i32> = topic.partitions.iter().map(|partition| partition.partition_index).collect();
+    seen.sort_unstable();
+    let whole = seen.iter().copied().eq(0..partition_count as i32);
+    let described = if !code.is_none() {
+        Err(code)
+    } else if !is_legal_name(&name) || !whole || partition_count == 0 || partition_count > TOPIC_PARTITIONS_MAX {
+        Err(ErrorCode::INVALID_TOPIC_EXCEPTION)
+    } else if topic.topic_id.is_zero() {
+        Err(ErrorCode::UNSUPPORTED_VERSION)
+    } else {
+        Ok(SourceTopic {
+            name: name.clone(),
+            id: topic.topic_id,
+            partition_count: partition_count as i32,
+            settings: TopicSettings::default(),
+            internal: topic.is_internal,
+        })
+    };
+    Some((name, described))
+}
+
+async fn learn_settings(
+    connection: &mut Connection,
+    topics: &mut BTreeMap<String, Result<SourceTopic, ErrorCode>>,
+) -> Result<(), SourceError> {
+    if connection.version_of::<DescribeConfigsRequest>().is_none() {
+        warn!("the source does not tell topic settings; a stock broker's defaults are taken");
+        return Ok(());
+    }
+    let names: Vec<String> = topics.iter().filter(|(_, topic)| topic.is_ok()).map(|(name, _)| name.clone()).collect();
+    for names in names.chunks(TOPICS_PER_QUESTION) {
+        let resource = |name: &String| DescribeConfigsResource {
+            resource_type: RESOURCE_TOPIC,
+            resource_name: name.clone(),
+            configuration_keys: Some(SETTING_NAMES.map(str::to_owned).to_vec()),
+        };
+        let resources = names.iter().map(resource).collect();
+        let request = DescribeConfigsRequest { resources, ..DescribeConfigsRequest::default() };
+        for result in connection.ask(&request).await?.results {
+            let Some(topic) = topics.get_mut(&result.resource_name) else { continue };
+            match (ErrorCode(result.error_code), topic.as_mut()) {
+                (ErrorCode::NONE, Ok(known)) => known.settings = settings_from(&result.configs),
+                (code, Ok(_)) => *topic = Err(code),
+                (_, Err(_)) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn settings_from(configs: &[DescribeConfigsResourceResult]) -> TopicSettings {
+    let mut settings = TopicSettings::default();
+    for config in configs {
+        let Some(value) = config.value.as_deref() else { continue };
+        let number = value.parse::<i64>().ok();
+        let small = number.and_then(|number| i32::try_from(number).ok());
+        match config.name.as_str() {
+            "segment.bytes" => settings.segment_bytes = small.unwrap_or(settings.segment_bytes),
+            "segment.ms" => settings.segment_ms = number.unwrap_or(settings.segment_ms),
+            "segment.jitter.ms" => settings.segment_jitter_ms = number.unwrap_or(settings.segment_jitter_ms),
+            "segment.index.bytes" => settings.segment_index_bytes = small.unwrap_or(settings.segment_index_bytes),
+            "index.interval.bytes" => settings.index_interval_bytes = small.unwrap_or(settings.index_interval_bytes),
+            "cleanup.policy" => settings.compacted = value.split(',').any(|policy| policy.trim() == "compact"),
+            "max.compaction.lag.ms" => {
+                settings.max_compaction_lag_ms = number.unwrap_or(settings.max_compaction_lag_ms);
+            }
+            _ => {}
+        }
+    }
+    settings
+}
