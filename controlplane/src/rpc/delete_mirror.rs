@@ -1,0 +1,41 @@
+//! pure: DeleteMirror: forgets a mirror whose topics are all stopped. Files stay.
+
+use crate::mirror::catalog::{Catalog, Desired, Mirror};
+use crate::mirror::event::MirrorEvent;
+use crate::rpc::{Refusal, Refused};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::delete_mirror::{DeleteMirrorRequest, DeleteMirrorResponse};
+use twinlog_proto::mirror_state::MirrorState;
+
+/// Decides.
+#[must_use]
+pub fn decide(request: &DeleteMirrorRequest, catalog: &Catalog) -> (Vec<MirrorEvent>, DeleteMirrorResponse) {
+    let name = &request.mirror_name;
+    let refusal = match catalog.mirror(name) {
+        None => Some(Refusal::unknown_mirror(name)),
+        Some(mirror) => unfinished(name, mirror),
+    };
+    match refusal {
+        Some(refusal) => (Vec::new(), DeleteMirrorResponse::refused(refusal)),
+        None => (vec![MirrorEvent::Deleted { mirror: name.clone() }], DeleteMirrorResponse::default()),
+    }
+}
+
+fn unfinished(name: &str, mirror: &Mirror) -> Option<Refusal> {
+    if let Some((topic, _)) = mirror.topics.iter().find(|(_, topic)| topic.facts.desired != Desired::Stop) {
+        let message = format!("mirror {name} still has topic {topic}; stop all its topics first");
+        return Some(Refusal::new(ErrorCode::CLUSTER_MIRROR_NOT_EMPTY, message));
+    }
+    let stopped = |state| matches!(state, MirrorState::Stopped);
+    let moving = mirror.topics.iter().find(|(_, topic)| topic.partitions.values().any(|p| !stopped(p.standing.state)));
+    moving.map(|(topic, _)| {
+        let message = format!("topic {topic} of mirror {name} is not STOPPED yet; wait until it is, then delete again");
+        Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, message)
+    })
+}
+
+impl Refused for DeleteMirrorResponse {
+    fn refused(refusal: Refusal) -> Self {
+        Self { error_code: refusal.code.0, error_message: Some(refusal.message), ..Self::default() }
+    }
+}

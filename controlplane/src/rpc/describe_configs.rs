@@ -1,0 +1,85 @@
+//! pure: DescribeConfigs: the settings of mirrors, and of mirrored topics what is known of them.
+
+use crate::mirror::catalog::{Catalog, TopicSettings};
+use crate::mirror::settings;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
+    DescribeConfigsResult,
+};
+
+const RESOURCE_TOPIC: i8 = 2;
+const RESOURCE_MIRROR: i8 = 64;
+/// Config source codes: set on the topic; set on the mirror is told the same way.
+const SOURCE_RESOURCE: i8 = 1;
+
+/// The answer.
+#[must_use]
+pub fn handle(request: &DescribeConfigsRequest, catalog: &Catalog) -> DescribeConfigsResponse {
+    let results = request.resources.iter().map(|resource| one(resource, catalog)).collect();
+    DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() }
+}
+
+fn one(resource: &DescribeConfigsResource, catalog: &Catalog) -> DescribeConfigsResult {
+    let name = resource.resource_name.as_str();
+    let found = match resource.resource_type {
+        RESOURCE_MIRROR => match catalog.mirror(name) {
+            Some(mirror) => Ok(mirror.facts.settings.iter().map(|(key, value)| mirror_config(key, value)).collect()),
+            None => Err((ErrorCode::UNKNOWN_CLUSTER_MIRROR, format!("there is no mirror {name}"))),
+        },
+        RESOURCE_TOPIC => match catalog.owner_of(name) {
+            Some((_, topic)) => Ok(topic_configs(&topic.facts.settings)),
+            None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no mirror has a topic {name}"))),
+        },
+        other => Err((ErrorCode::INVALID_REQUEST, format!("resources of type {other} have no settings here"))),
+    };
+    let (code, message, configs) = match found {
+        Ok(configs) => (ErrorCode::NONE, None, configs),
+        Err((code, message)) => (code, Some(message), Vec::new()),
+    };
+    let wanted = |config: &DescribeConfigsResourceResult| {
+        resource.configuration_keys.as_ref().is_none_or(|keys| keys.is_empty() || keys.contains(&config.name))
+    };
+    DescribeConfigsResult {
+        error_code: code.0,
+        error_message: message,
+        resource_type: resource.resource_type,
+        resource_name: name.to_owned(),
+        configs: configs.into_iter().filter(wanted).collect(),
+    }
+}
+
+fn mirror_config(key: &str, value: &str) -> DescribeConfigsResourceResult {
+    let secret = settings::is_secret(key);
+    DescribeConfigsResourceResult {
+        name: key.to_owned(),
+        value: (!secret).then(|| value.to_owned()),
+        is_sensitive: secret,
+        config_source: SOURCE_RESOURCE,
+        ..DescribeConfigsResourceResult::default()
+    }
+}
+
+fn topic_configs(settings: &TopicSettings) -> Vec<DescribeConfigsResourceResult> {
+    let policy = if settings.compacted { "compact" } else { "delete" };
+    let pairs = [
+        ("cleanup.policy", policy.to_owned()),
+        ("index.interval.bytes", settings.index_interval_bytes.to_string()),
+        ("max.compaction.lag.ms", settings.max_compaction_lag_ms.to_string()),
+        ("segment.bytes", settings.segment_bytes.to_string()),
+        ("segment.index.bytes", settings.segment_index_bytes.to_string()),
+        ("segment.jitter.ms", settings.segment_jitter_ms.to_string()),
+        ("segment.ms", settings.segment_ms.to_string()),
+    ];
+    pairs
+        .into_iter()
+        .map(|(name, value)| DescribeConfigsResourceResult {
+            name: name.to_owned(),
+            value: Some(value),
+            // The source decides.
+            read_only: true,
+            config_source: SOURCE_RESOURCE,
+            ..DescribeConfigsResourceResult::default()
+        })
+        .collect()
+}

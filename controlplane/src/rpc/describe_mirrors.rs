@@ -1,0 +1,92 @@
+//! pure: DescribeMirrors: the recorded states together with what the board shows; unknown offsets are -1.
+
+use crate::mirror::catalog::{Catalog, Mirror, Partition, Topic};
+use crate::mirror::settings::BOOTSTRAP_SERVERS;
+use crate::plane::view::View;
+use crate::rpc::{OPERATIONS_NOT_ASKED, Refusal};
+use twinlog_proto::channel::progress::PartitionProgress;
+use twinlog_proto::messages::describe_mirrors::{
+    DescribeMirrorsRequest, DescribeMirrorsResponse, DescribedMirror, PartitionDetail, TopicPartitions,
+};
+use twinlog_proto::mirror_state::MirrorState;
+
+const UNKNOWN: i64 = -1;
+
+/// The answer.
+#[must_use]
+pub fn handle(request: &DescribeMirrorsRequest, catalog: &Catalog, view: &View<'_>) -> DescribeMirrorsResponse {
+    let names = request.mirror_names.as_deref().unwrap_or_default();
+    let wanted = |topic: &str| request.topic_names.is_empty() || request.topic_names.iter().any(|name| name == topic);
+    let mirrors = if names.is_empty() {
+        catalog.mirrors().map(|(name, mirror)| described(name, mirror, view, &wanted)).collect()
+    } else {
+        let one = |name: &String| match catalog.mirror(name) {
+            Some(mirror) => described(name, mirror, view, &wanted),
+            None => absent(name),
+        };
+        names.iter().map(one).collect()
+    };
+    DescribeMirrorsResponse { mirrors, ..DescribeMirrorsResponse::default() }
+}
+
+fn absent(name: &str) -> DescribedMirror {
+    DescribedMirror {
+        error_code: Refusal::unknown_mirror(name).code.0,
+        mirror_name: name.to_owned(),
+        authorized_operations: OPERATIONS_NOT_ASKED,
+        ..DescribedMirror::default()
+    }
+}
+
+fn described(name: &str, mirror: &Mirror, view: &View<'_>, wanted: &dyn Fn(&str) -> bool) -> DescribedMirror {
+    let topics = mirror.topics.iter().filter(|(name, _)| wanted(name));
+    DescribedMirror {
+        mirror_name: name.to_owned(),
+        topics: topics
+            .map(|(name, topic)| TopicPartitions {
+                topic_name: name.clone(),
+                partitions: topic.partitions.iter().map(|(index, p)| detail(topic, *index, p, view)).collect(),
+                topic_id: topic.facts.id,
+            })
+            .collect(),
+        authorized_operations: OPERATIONS_NOT_ASKED,
+        source_cluster_id: Some(mirror.facts.source_cluster_id.clone()).filter(|id| !id.is_empty()),
+        source_bootstrap: mirror.facts.settings.get(BOOTSTRAP_SERVERS).cloned(),
+        ..DescribedMirror::default()
+    }
+}
+
+fn detail(topic: &Topic, index: i32, partition: &Partition, view: &View<'_>) -> PartitionDetail {
+    let standing = &partition.standing;
+    let seen = view.progress(topic, index);
+    let offset = |pick: fn(&PartitionProgress) -> i64| seen.as_ref().map_or(UNKNOWN, pick);
+    PartitionDetail {
+        partition_index: index,
+        source_offset: offset(|seen| seen.source_high_watermark),
+        destination_offset: offset(|seen| seen.leo),
+        lag: seen.and_then(|seen| seen.lag_records()).unwrap_or(UNKNOWN),
+        state: view.state(topic, index).name().to_owned(),
+        last_mirror_offset: partition.last_mirrored.map_or(UNKNOWN, |last| last.offset),
+        last_mirror_epoch: partition.last_mirrored.map_or(-1, |last| last.epoch),
+        retry_attempt: standing.retry_attempt,
+        error_message: standing.message.clone(),
+        lag_ms: seen.map_or(UNKNOWN, |seen| lag_ms(&seen, view.now_ms)),
+        previous_state: Some(standing.previous)
+            .filter(|state| *state != MirrorState::Unknown)
+            .map(|state| state.name().to_owned()),
+        leader_epoch: seen.map_or(-1, |seen| seen.leader_epoch),
+        flushed_offset: offset(|seen| seen.flushed),
+        log_start_offset: offset(|seen| seen.log_start),
+        lag_bytes: offset(|seen| seen.lag_bytes),
+    }
+}
+
+/// Time since the partition last had everything; 0 when it has now.
+#[must_use]
+pub fn lag_ms(seen: &PartitionProgress, now_ms: i64) -> i64 {
+    match (seen.lag_records(), seen.caught_up_at_ms) {
+        (Some(0), _) => 0,
+        (None, _) | (_, ..0) => UNKNOWN,
+        (Some(_), caught_up_at_ms) => (now_ms - caught_up_at_ms).max(0),
+    }
+}

@@ -1,0 +1,67 @@
+//! One file per request: (request, catalog, view) to a response and the events that make it true.
+//!
+//! All of them are pure. A handler that needs to know something of the source says so first (`question`), and is given
+//! the source's answer as a value.
+
+pub mod api_versions;
+pub mod create_mirror;
+pub mod delete_mirror;
+pub mod describe_cluster;
+pub mod describe_configs;
+pub mod describe_mirrors;
+pub mod find_coordinator;
+pub mod last_mirrored_offsets;
+pub mod list_mirrors;
+pub mod metadata;
+pub mod pause_resume;
+pub mod read_mirror_states;
+pub mod start_mirror_topics;
+pub mod stop_mirror_topics;
+pub mod topic_selection;
+
+use twinlog_proto::error_code::ErrorCode;
+
+/// Who this node is, as the caller reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Our own cluster's id.
+    pub cluster_id: String,
+    /// Our node id.
+    pub node_id: i32,
+    /// The address that the caller used.
+    pub host: String,
+    /// The port that the caller used.
+    pub port: i32,
+}
+
+/// A refusal: the code and the words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people: what, why, remedy.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// There is no such mirror.
+    #[must_use]
+    pub fn unknown_mirror(mirror: &str) -> Self {
+        let message = format!("there is no mirror {mirror}; `twinlog mirrors list` shows which there are");
+        Self::new(ErrorCode::UNKNOWN_CLUSTER_MIRROR, message)
+    }
+}
+
+/// An answer that can say that the whole request was refused.
+pub trait Refused {
+    /// The answer with this refusal.
+    fn refused(refusal: Refusal) -> Self;
+}
+
+/// The value of an authorized-operations field that was not asked for.
+pub const OPERATIONS_NOT_ASKED: i32 = i32::MIN;

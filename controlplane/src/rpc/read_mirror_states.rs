@@ -1,0 +1,63 @@
+//! pure: ReadMirrorStates: what the state log says of partitions. One without a record is UNKNOWN, which is no error.
+//!
+//! No topics asks for all topics of the mirror, and no partitions for all partitions of the topic.
+
+use crate::mirror::catalog::{Catalog, Standing, Topic};
+use crate::rpc::Refusal;
+use std::sync::Arc;
+use twinlog_proto::messages::read_mirror_states::{
+    PartitionResult, ReadMirrorStatesRequest, ReadMirrorStatesResponse, TopicData, TopicResult,
+};
+
+/// In the first layout "never" is 0, later it is -1.
+const NEVER_FIRST_LAYOUT: i64 = 0;
+
+/// The answer.
+#[must_use]
+pub fn handle(request: &ReadMirrorStatesRequest, catalog: &Catalog) -> ReadMirrorStatesResponse {
+    let Some(mirror) = catalog.mirror(&request.mirror_name) else {
+        let refusal = Refusal::unknown_mirror(&request.mirror_name);
+        return ReadMirrorStatesResponse {
+            error_code: refusal.code.0,
+            error_message: Some(refusal.message),
+            ..ReadMirrorStatesResponse::default()
+        };
+    };
+    let all = |topic: &Topic| topic.partitions.keys().copied().collect::<Vec<i32>>();
+    let topics = if request.topics.is_empty() {
+        mirror.topics.iter().map(|(name, topic)| result(name, Some(topic), all(topic))).collect()
+    } else {
+        let one = |asked: &TopicData| {
+            let known = mirror.topics.get(&asked.name);
+            let partitions = match known {
+                Some(topic) if asked.partitions.is_empty() => all(topic),
+                _ => asked.partitions.iter().map(|partition| partition.partition_index).collect(),
+            };
+            result(&asked.name, known, partitions)
+        };
+        request.topics.iter().map(one).collect()
+    };
+    ReadMirrorStatesResponse { topics, ..ReadMirrorStatesResponse::default() }
+}
+
+fn result(name: &str, topic: Option<&Arc<Topic>>, partitions: Vec<i32>) -> TopicResult {
+    let one = |index: i32| {
+        let known = topic.and_then(|topic| topic.partitions.get(&index));
+        let standing = known.map_or_else(Standing::default, |partition| partition.standing.clone());
+        let last = known.and_then(|partition| partition.last_mirrored);
+        PartitionResult {
+            partition_index: index,
+            last_mirrored_offset: last.map_or(NEVER_FIRST_LAYOUT, |last| last.offset),
+            state: standing.state.code(),
+            leader_epoch: -1,
+            state_epoch: standing.state_epoch,
+            last_mirror_epoch: last.map_or(-1, |last| last.epoch),
+            last_mirror_offset: last.map_or(-1, |last| last.offset),
+            error_code: 0,
+            error_message: standing.message,
+            retry_attempt: standing.retry_attempt,
+            previous_state: standing.previous.code(),
+        }
+    };
+    TopicResult { name: name.to_owned(), partitions: partitions.into_iter().map(one).collect() }
+}

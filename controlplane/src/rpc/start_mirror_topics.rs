@@ -1,0 +1,299 @@
+//! pure: StartMirrorTopics: topics by name and by pattern, with what the source says about them.
+
+use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
+use crate::mirror::event::{MirrorEvent, SourceTopic};
+use crate::mirror::patterns::Patterns;
+use crate::mirror::settings;
+use crate::plane::view::View;
+use crate::rpc::topic_selection::joined;
+use crate::rpc::{Refusal, Refused};
+use crate::source::SourceError;
+use crate::source::topics::{Answer, Wanted};
+use std::collections::BTreeMap;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::ids::{Uuid, is_legal_name};
+use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, StartMirrorTopicsResponse, TopicResult};
+use twinlog_proto::mirror_state::MirrorState;
+
+/// Kafka's own topics begin so, and so do those of its tools.
+const INTERNAL_PREFIX: &str = "__";
+
+/// What the source is to be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Where.
+    pub servers: Vec<String>,
+    /// What.
+    pub wanted: Wanted,
+}
+
+/// Checks everything that needs no source.
+///
+/// # Errors
+/// Why there is no point in asking.
+pub fn question(request: &StartMirrorTopicsRequest, catalog: &Catalog) -> Result<Question, Refusal> {
+    let Some(mirror) = catalog.mirror(&request.mirror_name) else {
+        return Err(Refusal::unknown_mirror(&request.mirror_name));
+    };
+    patterns(&request.exclude_patterns)?;
+    let include = patterns(&request.include_patterns)?;
+    let names = request.topics.iter().map(|topic| topic.topic_name.clone()).filter(|name| is_legal_name(name));
+    let wanted = if include.is_empty() { Wanted::Named(names.collect()) } else { Wanted::All };
+    Ok(Question { servers: settings::bootstrap_servers(&mirror.facts.settings), wanted })
+}
+
+/// Decides, given what the source said.
+#[must_use]
+pub fn decide(
+    request: &StartMirrorTopicsRequest,
+    source: Result<Answer, SourceError>,
+    catalog: &Catalog,
+    view: &View<'_>,
+) -> (Vec<MirrorEvent>, StartMirrorTopicsResponse) {
+    match Start::new(request, source, catalog, view).and_then(Start::decide) {
+        Ok(decided) => decided,
+        Err(refusal) => (Vec::new(), StartMirrorTopicsResponse::refused(refusal)),
+    }
+}
+
+/// The request together with everything that it is decided from.
+struct Start<'a> {
+    request: &'a StartMirrorTopicsRequest,
+    /// `None` when the source cannot be asked now.
+    source: Option<Answer>,
+    mirror: &'a Mirror,
+    catalog: &'a Catalog,
+    view: &'a View<'a>,
+    include: Patterns,
+    exclude: Patterns,
+    slots_free: usize,
+}
+
+impl<'a> Start<'a> {
+    fn new(
+        request: &'a StartMirrorTopicsRequest,
+        source: Result<Answer, SourceError>,
+        catalog: &'a Catalog,
+        view: &'a View<'a>,
+    ) -> Result<Self, Refusal> {
+        let Some(mirror) = catalog.mirror(&request.mirror_name) else {
+            return Err(Refusal::unknown_mirror(&request.mirror_name));
+        };
+        let (include, exclude) = (patterns(&request.include_patterns)?, patterns(&request.exclude_patterns)?);
+        let source = match source {
+            Ok(answer) => Some(answer),
+            // Topics by name can wait for the source; which topics match a pattern only the source knows.
+            Err(cause) if cause.is_unreachable() && include.is_empty() => None,
+            Err(cause) => return Err(Refusal::new(cause.code(), cause.to_string())),
+        };
+        if let Some(answer) = source.as_ref().filter(|answer| answer.cluster_id != mirror.facts.source_cluster_id) {
+            let message = format!(
+                "the source now answers as cluster {}, but mirror {} was made for cluster {}; check bootstrap.servers",
+                answer.cluster_id, request.mirror_name, mirror.facts.source_cluster_id
+            );
+            return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
+        }
+        let slots_free = (view.slots_max as usize).saturating_sub(catalog.slots().len());
+        Ok(Self { request, source, mirror, catalog, view, include, exclude, slots_free })
+    }
+
+    fn decide(mut self) -> Result<(Vec<MirrorEvent>, StartMirrorTopicsResponse), Refusal> {
+        let mut events = Vec::from_iter(self.patterns_event());
+        let mut results: BTreeMap<String, Option<Refusal>> = BTreeMap::new();
+        let named = self.request.topics.iter().map(|topic| (topic.topic_name.clone(), topic.topic_id));
+        for (name, id) in named.chain(self.matching()).collect::<Vec<_>>() {
+            if results.contains_key(&name) {
+                continue;
+            }
+            let outcome = self.one(&name, id);
+            let (event, refusal) = match outcome {
+                Ok(event) => (event, None),
+                Err(refusal) => (None, Some(refusal)),
+            };
+            events.extend(event);
+            results.insert(name, refusal);
+        }
+        let response = StartMirrorTopicsResponse {
+            error_message: joined(results.values().flatten()),
+            mirror_name: self.request.mirror_name.clone(),
+            topics: results
+                .into_iter()
+                .map(|(name, refusal)| TopicResult { name, error_code: refusal.map_or(0, |refusal| refusal.code.0) })
+                .collect(),
+            ..StartMirrorTopicsResponse::default()
+        };
+        Ok((events, response))
+    }
+
+    fn patterns_event(&self) -> Option<MirrorEvent> {
+        let (more, less) = (&self.request.include_patterns, &self.request.exclude_patterns);
+        if more.is_empty() && less.is_empty() {
+            return None;
+        }
+        let merged = |old: &[String], add: &[String], remove: &[String]| -> Vec<String> {
+            let mut all: Vec<String> = old.iter().filter(|pattern| !remove.contains(pattern)).cloned().collect();
+            all.extend(add.iter().filter(|pattern| !old.contains(pattern)).cloned());
+            all
+        };
+        let facts = &self.mirror.facts;
+        Some(MirrorEvent::Patterns {
+            mirror: self.request.mirror_name.clone(),
+            include: merged(&facts.include, more, less),
+            exclude: merged(&facts.exclude, less, more),
+        })
+    }
+
+    /// The source's topics that match the patterns and are not Kafka's own.
+    fn matching(&self) -> Vec<(String, Uuid)> {
+        let Some(answer) = &self.source else { return Vec::new() };
+        let known = answer.topics.iter().filter_map(|(name, topic)| Some((name, topic.as_ref().ok()?)));
+        known
+            .filter(|(name, topic)| !topic.internal && !name.starts_with(INTERNAL_PREFIX))
+            .filter(|(name, _)| self.include.matches(name) && !self.exclude.matches(name))
+            .map(|(name, _)| (name.clone(), Uuid::ZERO))
+            .collect()
+    }
+
+    fn one(&mut self, name: &str, id: Uuid) -> Result<Option<MirrorEvent>, Refusal> {
+        let refuse = |code, why: String| Err(Refusal::new(code, format!("topic {name}: {why}")));
+        if !is_legal_name(name) {
+            return refuse(ErrorCode::INVALID_TOPIC_EXCEPTION, "this is no topic name".to_owned());
+        }
+        if name.starts_with(INTERNAL_PREFIX) {
+            let why = "topics that begin with __ are a cluster's own and are not mirrored by name".to_owned();
+            return refuse(ErrorCode::INVALID_TOPIC_EXCEPTION, why);
+        }
+        if self.exclude.matches(name) {
+            return refuse(ErrorCode::INVALID_REQUEST, "an exclude pattern of this request matches it".to_owned());
+        }
+        let owner = self.catalog.owner_of(name);
+        let known = owner.filter(|(mirror, _)| *mirror == self.request.mirror_name).map(|(_, topic)| topic);
+        let source = match &self.source {
+            None => None,
+            Some(answer) => match answer.topics.get(name) {
+                None | Some(Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)) => {
+                    let why = "the source does not have it; check the name".to_owned();
+                    return refuse(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why);
+                }
+                Some(Err(code)) => return refuse(*code, format!("the source says {code}")),
+                Some(Ok(topic)) => Some(topic.clone()),
+            },
+        };
+        if let Some(topic) = source.as_ref().filter(|topic| !id.is_zero() && topic.id != id) {
+            return refuse(ErrorCode::INCONSISTENT_TOPIC_ID, format!("its id at the source is {}, not {id}", topic.id));
+        }
+        if let Some((other, theirs)) = owner.filter(|(mirror, _)| *mirror != self.request.mirror_name) {
+            let code = match &source {
+                Some(ours) if ours.id != theirs.facts.id => ErrorCode::INCONSISTENT_TOPIC_ID,
+                _ => ErrorCode::TOPIC_ALREADY_IN_CLUSTER_MIRROR,
+            };
+            return refuse(code, format!("mirror {other} has a topic of this name, and a name exists once"));
+        }
+        match (known, source) {
+            (None, None) => {
+                let (mirror, topic) = (self.request.mirror_name.clone(), name.to_owned());
+                Ok(Some(MirrorEvent::StartedUnresolved { mirror, topic }))
+            }
+            (None, Some(source)) => self.start(name, source, 0),
+            (Some(known), source) => self.again(name, known, source),
+        }
+    }
+
+    /// A topic that the mirror has already.
+    fn again(
+        &mut self,
+        name: &str,
+        known: &Topic,
+        source: Option<SourceTopic>,
+    ) -> Result<Option<MirrorEvent>, Refusal> {
+        let refuse = |code, why: String| Err(Refusal::new(code, format!("topic {name}: {why}")));
+        if let Some(new) = source.as_ref().filter(|new| !known.facts.id.is_zero() && new.id != known.facts.id) {
+            let why = format!("it was created again at the source: its id is {}, here {}", new.id, known.facts.id);
+            return refuse(ErrorCode::INCONSISTENT_TOPIC_ID, why);
+        }
+        let state_of = |wanted: fn(MirrorState) -> bool| {
+            known.partitions.iter().find(|(_, p)| wanted(p.standing.state)).map(|(index, p)| (*index, p.standing.state))
+        };
+        match known.facts.desired {
+            Desired::Pause => {
+                return refuse(ErrorCode::MIRROR_TOPIC_NOT_STOPPED, "it is paused; resume it".to_owned());
+            }
+            Desired::Mirror => {
+                let waits = |state| matches!(state, MirrorState::Failed | MirrorState::Initializing);
+                let grew = source.as_ref().is_some_and(|new| new.partition_count > known.facts.partition_count);
+                if source.is_none() || (state_of(waits).is_none() && !grew) {
+                    return Ok(None);
+                }
+            }
+            Desired::Stop => {
+                let moving = |state| !matches!(state, MirrorState::Stopped | MirrorState::Unknown);
+                if let Some((index, state)) = state_of(moving) {
+                    let why = format!("partition {index} is {}, not STOPPED yet; wait, then start again", state.name());
+                    return refuse(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, why);
+                }
+                self.unchanged_since_stop(name, known)?;
+            }
+        }
+        let recorded = || SourceTopic {
+            name: name.to_owned(),
+            id: known.facts.id,
+            partition_count: known.facts.partition_count,
+            settings: known.facts.settings,
+            internal: false,
+        };
+        match source {
+            Some(source) => self.start(name, source, known.partitions.len()),
+            None if known.facts.id.is_zero() => {
+                let (mirror, topic) = (self.request.mirror_name.clone(), name.to_owned());
+                Ok(Some(MirrorEvent::StartedUnresolved { mirror, topic }))
+            }
+            // Everything is known from the last time; the data plane goes on as soon as the source is back.
+            None => self.start(name, recorded(), known.partitions.len()),
+        }
+    }
+
+    /// Mirroring goes on only where it ended: a log that somebody else wrote to has to be taken back first.
+    fn unchanged_since_stop(&self, name: &str, known: &Topic) -> Result<(), Refusal> {
+        if self.request.from_scratch {
+            let message = format!("topic {name}: starting from scratch over an existing log is not possible yet");
+            return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
+        }
+        for (index, partition) in &known.partitions {
+            let (Some(last), Some(seen)) = (partition.last_mirrored, self.view.progress(known, *index)) else {
+                continue;
+            };
+            if seen.leo >= 0 && seen.leo != last.offset {
+                let message = format!(
+                    "topic {name}: partition {index} ends at offset {} but mirroring ended at {}: it was written to after \
+                     the stop; take it back with `twinlog reclaim`, or throw it away with --from-scratch",
+                    seen.leo, last.offset
+                );
+                return Err(Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, name: &str, source: SourceTopic, have: usize) -> Result<Option<MirrorEvent>, Refusal> {
+        let more = (source.partition_count as usize).saturating_sub(have);
+        if more > self.slots_free {
+            let message = format!(
+                "topic {name}: {more} partitions are more than the {} that this data plane still takes; raise its slots",
+                self.slots_free
+            );
+            return Err(Refusal::new(ErrorCode::POLICY_VIOLATION, message));
+        }
+        self.slots_free -= more;
+        Ok(Some(MirrorEvent::Started { mirror: self.request.mirror_name.clone(), topic: source }))
+    }
+}
+
+fn patterns(given: &[String]) -> Result<Patterns, Refusal> {
+    Patterns::compile(given).map_err(|bad| Refusal::new(ErrorCode::INVALID_REGULAR_EXPRESSION, bad.to_string()))
+}
+
+impl Refused for StartMirrorTopicsResponse {
+    fn refused(refusal: Refusal) -> Self {
+        Self { error_code: refusal.code.0, error_message: Some(refusal.message), ..Self::default() }
+    }
+}

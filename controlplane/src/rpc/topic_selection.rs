@@ -1,0 +1,54 @@
+//! pure: which topics of a mirror a request is about, and what is wrong with those that it names.
+//!
+//! Shared by stop, pause and resume. Names and patterns are alternatives; a topic that is asked for twice is one.
+
+use crate::mirror::catalog::{Catalog, Topic};
+use crate::mirror::patterns::Patterns;
+use crate::rpc::Refusal;
+use std::collections::BTreeMap;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::ids::Uuid;
+
+/// A topic that was found, in its mirror, or why it was not.
+pub type Selected<'c> = BTreeMap<String, Result<(&'c str, &'c Topic), Refusal>>;
+
+/// The topics with these ids (zero = not known) and names of `mirror`; of whatever mirror has them when there is no
+/// mirror name, as in the first layout of pause and resume.
+#[must_use]
+pub fn by_name<'c, 'r>(
+    catalog: &'c Catalog,
+    mirror: Option<&str>,
+    asked: impl Iterator<Item = (Uuid, &'r str)>,
+) -> Selected<'c> {
+    asked.map(|(id, name)| (name.to_owned(), find(catalog, mirror, id, name))).collect()
+}
+
+/// The topics of `mirror` that match.
+#[must_use]
+pub fn by_pattern<'c>(catalog: &'c Catalog, mirror: &str, patterns: &Patterns) -> Selected<'c> {
+    let Some((mirror, known)) = catalog.mirrors().find(|(name, _)| *name == mirror) else { return Selected::new() };
+    let matching = known.topics.iter().filter(|(name, _)| patterns.matches(name));
+    matching.map(|(name, topic)| (name.clone(), Ok((mirror, topic.as_ref())))).collect()
+}
+
+fn find<'c>(catalog: &'c Catalog, mirror: Option<&str>, id: Uuid, name: &str) -> Result<(&'c str, &'c Topic), Refusal> {
+    let Some((owner, topic)) = catalog.owner_of(name) else {
+        let message = format!("topic {name}: no mirror has it; `twinlog mirrors describe` shows which there are");
+        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, message));
+    };
+    if mirror.is_some_and(|mirror| mirror != owner) {
+        let message = format!("topic {name}: it belongs to mirror {owner}; name that one");
+        return Err(Refusal::new(ErrorCode::TOPIC_NOT_IN_CLUSTER_MIRROR, message));
+    }
+    if !id.is_zero() && id != topic.facts.id {
+        let message = format!("topic {name}: its id here is {}, not {id}; was it created again?", topic.facts.id);
+        return Err(Refusal::new(ErrorCode::INCONSISTENT_TOPIC_ID, message));
+    }
+    Ok((owner, topic))
+}
+
+/// The texts of all refusals in one line; `None` when there are none.
+pub fn joined<'a>(refusals: impl Iterator<Item = &'a Refusal>) -> Option<String> {
+    let texts: Vec<&str> = refusals.map(|refusal| refusal.message.as_str()).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
+}

@@ -1,0 +1,184 @@
+//! API key to handler: one match, no logic.
+//!
+//! A request whose layout is broken, or whose key or version is not served, closes the connection, as a stock broker
+//! does; ApiVersions alone is answered at version 0 then.
+
+use crate::driver::Driver;
+use crate::mirror::event::MirrorEvent;
+use crate::rpc::{self, Endpoint, Refusal, Refused};
+use crate::source::topics;
+use std::rc::Rc;
+use twinlog_proto::api;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::frame::{self, HeaderError, RequestHeader};
+use twinlog_proto::messages::Request;
+use twinlog_proto::reader::Reader;
+
+use crate::mirror::catalog::Catalog;
+use crate::plane::view::View;
+use crate::statelog::writer::WriteError;
+
+/// Why a connection is closed without an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Close {
+    /// The frame is no request that is served.
+    #[error("{0}")]
+    Header(#[from] HeaderError),
+    /// The request does not follow its layout.
+    #[error("{0}")]
+    Malformed(#[from] twinlog_proto::error::DecodeError),
+    /// A key or version that is not served.
+    #[error("{name} version {version} is not served")]
+    NotServed {
+        /// Name of the request kind.
+        name: &'static str,
+        /// The version asked for.
+        version: i16,
+    },
+    /// Our own answer cannot be written.
+    #[error("the answer cannot be written: {0}")]
+    Answer(#[from] twinlog_proto::error::EncodeError),
+}
+
+/// The requests that have a handler below.
+const SERVED: &[i16] = &[
+    api::METADATA,
+    api::FIND_COORDINATOR,
+    api::API_VERSIONS,
+    api::DESCRIBE_CONFIGS,
+    api::DESCRIBE_CLUSTER,
+    api::CREATE_MIRROR,
+    api::START_MIRROR_TOPICS,
+    api::STOP_MIRROR_TOPICS,
+    api::LAST_MIRRORED_OFFSETS,
+    api::LIST_MIRRORS,
+    api::DESCRIBE_MIRRORS,
+    api::READ_MIRROR_STATES,
+    api::PAUSE_MIRROR_TOPICS,
+    api::RESUME_MIRROR_TOPICS,
+    api::DELETE_MIRROR,
+];
+
+/// Answers one request frame (without its length); the answer has its length.
+///
+/// # Errors
+/// When the connection is to be closed.
+pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u8>, Close> {
+    let mut r = Reader::new("request", frame);
+    let header = frame::decode_request_header(&mut r)?;
+    let call = Call { header, body: r, driver, us };
+    let version = call.header.api_version;
+    let key = call.header.api_key;
+    let versions = api::by_key(key).and_then(|api| api.served.clone()).filter(|_| SERVED.contains(&key));
+    if versions.is_none_or(|versions| !versions.contains(&version)) {
+        return match key {
+            api::API_VERSIONS => call.answer_at(0, &rpc::api_versions::unsupported()),
+            _ => Err(Close::NotServed { name: api::name(key), version }),
+        };
+    }
+    match key {
+        api::API_VERSIONS => {
+            call.read(|request, _, _| rpc::api_versions::handle(request, version, |key| SERVED.contains(&key)))
+        }
+        api::METADATA => call.read(|request, catalog, view| rpc::metadata::handle(request, version, catalog, view, us)),
+        api::DESCRIBE_CLUSTER => call.read(|request, _, _| rpc::describe_cluster::handle(request, us)),
+        api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog)),
+        api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
+        api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
+        api::DESCRIBE_MIRRORS => call.read(rpc::describe_mirrors::handle),
+        api::LAST_MIRRORED_OFFSETS => {
+            call.read(|request, catalog, _| rpc::last_mirrored_offsets::handle(request, catalog))
+        }
+        api::READ_MIRROR_STATES => call.read(|request, catalog, _| rpc::read_mirror_states::handle(request, catalog)),
+        api::CREATE_MIRROR => call.create_mirror().await,
+        api::START_MIRROR_TOPICS => call.start_mirror_topics().await,
+        api::STOP_MIRROR_TOPICS => {
+            call.change(|request, catalog, _| rpc::stop_mirror_topics::decide(request, catalog)).await
+        }
+        api::PAUSE_MIRROR_TOPICS => {
+            call.change(move |request, catalog, _| rpc::pause_resume::pause(request, version, catalog)).await
+        }
+        api::RESUME_MIRROR_TOPICS => {
+            call.change(move |request, catalog, _| rpc::pause_resume::resume(request, version, catalog)).await
+        }
+        api::DELETE_MIRROR => call.change(|request, catalog, _| rpc::delete_mirror::decide(request, catalog)).await,
+        _ => Err(Close::NotServed { name: api::name(key), version }),
+    }
+}
+
+/// One request on its way to its handler.
+struct Call<'a> {
+    header: RequestHeader,
+    body: Reader<'a>,
+    driver: &'a Driver,
+    us: &'a Endpoint,
+}
+
+impl Call<'_> {
+    fn request<R: Request>(&self) -> Result<R, Close> {
+        let mut body = self.body;
+        let request = R::decode(&mut body, self.header.api_version)?;
+        body.finish()?;
+        Ok(request)
+    }
+
+    fn answer<M: twinlog_proto::messages::Message>(&self, response: &M) -> Result<Vec<u8>, Close> {
+        self.answer_at(self.header.api_version, response)
+    }
+
+    fn answer_at<M: twinlog_proto::messages::Message>(&self, version: i16, response: &M) -> Result<Vec<u8>, Close> {
+        let mut out = Vec::new();
+        frame::encode_response(&mut out, version, self.header.correlation_id, response)?;
+        Ok(out)
+    }
+
+    fn read<R: Request>(&self, handle: impl FnOnce(&R, &Catalog, &View<'_>) -> R::Response) -> Result<Vec<u8>, Close> {
+        let request = self.request()?;
+        self.answer(&self.driver.read(|catalog, view| handle(&request, catalog, view)))
+    }
+
+    async fn change<R: Request + 'static>(
+        &self,
+        decide: impl FnOnce(&R, &Catalog, &View<'_>) -> (Vec<MirrorEvent>, R::Response) + 'static,
+    ) -> Result<Vec<u8>, Close>
+    where
+        R::Response: Refused + 'static,
+    {
+        let request: R = self.request()?;
+        let changed = self.driver.change(move |catalog, view| decide(&request, catalog, view)).await;
+        self.answer(&changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
+    }
+
+    async fn create_mirror(&self) -> Result<Vec<u8>, Close> {
+        use rpc::create_mirror::{decide, question};
+        use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, CreateMirrorResponse};
+        let request: CreateMirrorRequest = self.request()?;
+        let settings = match self.driver.read(|catalog, _| question(&request, catalog)) {
+            Ok(settings) => settings,
+            Err(refusal) => return self.answer(&CreateMirrorResponse::refused(refusal)),
+        };
+        let source = topics::cluster_id(&crate::mirror::settings::bootstrap_servers(&settings)).await;
+        let own = self.us.cluster_id.clone();
+        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&request, &settings, source, &own, catalog);
+        let changed = self.driver.change(decided).await;
+        self.answer(&changed.unwrap_or_else(|cause| CreateMirrorResponse::refused(not_durable(&cause))))
+    }
+
+    async fn start_mirror_topics(&self) -> Result<Vec<u8>, Close> {
+        use rpc::start_mirror_topics::{decide, question};
+        use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, StartMirrorTopicsResponse};
+        let request: StartMirrorTopicsRequest = self.request()?;
+        let question = match self.driver.read(|catalog, _| question(&request, catalog)) {
+            Ok(question) => question,
+            Err(refusal) => return self.answer(&StartMirrorTopicsResponse::refused(refusal)),
+        };
+        let source = topics::ask(&question.servers, &question.wanted).await;
+        let request = Rc::new(request);
+        let changed = self.driver.change(move |catalog, view| decide(&request, source, catalog, view)).await;
+        self.answer(&changed.unwrap_or_else(|cause| StartMirrorTopicsResponse::refused(not_durable(&cause))))
+    }
+}
+
+fn not_durable(cause: &WriteError) -> Refusal {
+    Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, cause.to_string())
+}
