@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::units::parse_bytes;
 
@@ -21,6 +21,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the embedded source: a Kafka broker whose topic is computed from a seed
     Serve(Serve),
+    /// Measure the floor: receive, check and write in one loop, the denominator of every other figure
+    Floor(Floor),
 }
 
 /// What the embedded source holds.
@@ -83,4 +85,56 @@ pub struct Serve {
     /// End when standard input ends
     #[arg(long)]
     pub until_stdin_ends: bool,
+}
+
+/// `twinlog-bench floor`.
+#[derive(Debug, Clone, Args)]
+pub struct Floor {
+    /// What the source holds.
+    #[command(flatten)]
+    pub content: Content,
+    /// Which parts to run
+    #[arg(long, value_enum, default_value = "all")]
+    pub mode: FloorMode,
+    /// Folder on the disk to write to; the file has no name and is gone afterwards
+    #[arg(long, default_value = ".")]
+    pub dir: PathBuf,
+    /// A running `serve` with the same content; by default one is started
+    #[arg(long)]
+    pub source: Option<SocketAddr>,
+    /// Pin the loop to this core
+    #[arg(long, default_value = "1")]
+    pub core: Option<usize>,
+    /// Pin the source to this core
+    #[arg(long, default_value = "0")]
+    pub source_core: Option<usize>,
+    /// Measure this many times; the median by rate is reported
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// One JSON document instead of a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which parts of the floor run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FloorMode {
+    /// Receive, check, write
+    All,
+    /// Receive and check
+    Receive,
+    /// Write
+    Write,
+}
+
+impl FloorMode {
+    /// For people and JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "receive, check, write",
+            Self::Receive => "receive, check",
+            Self::Write => "write",
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! The embedded source, the floor, and measured runs of the two planes.
 
 pub mod args;
+pub mod floor;
+pub mod proc;
 pub mod serve;
 pub mod source;
+pub mod spawn;
 pub mod units;

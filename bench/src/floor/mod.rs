@@ -1,0 +1,326 @@
+//! The floor: the least that a mirror must do, in one loop on one thread. Receive, check every batch's CRC, write.
+//!
+//! It is what the data plane is measured against on the same machine, so it shares no code with it: a raw io_uring, whole 1 MiB
+//! receives in an endless stream of responses that were asked for ahead, O_DIRECT writes of those same pieces from registered
+//! memory into one preallocated file. Its parts run alone as well.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use serde::Serialize;
+use thiserror::Error;
+
+pub mod asker;
+#[allow(unsafe_code)]
+mod ring;
+pub mod stream;
+
+use asker::Asker;
+use ring::{Done, PIECE_BYTES, Ring};
+use stream::{Stream, StreamError};
+
+use crate::args::{Floor, FloorMode};
+use crate::proc;
+use crate::serve::{batches_each, shape};
+use crate::source::batches::{Batches, ShapeError};
+use crate::spawn::{Source, SpawnError};
+use crate::units::Bytes;
+
+/// Pieces of memory: one receives while the others are written. Few enough to stay in cache.
+const PIECES: usize = 6;
+/// More does not make it faster and falls out of cache.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Requests that wait at the source while an answer streams.
+const REQUESTS_AHEAD: u64 = 2;
+const DIRECT_ALIGN_BYTES: u64 = 4096;
+
+/// A floor that could not be measured.
+#[derive(Debug, Error)]
+pub enum FloorError {
+    /// The source could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// No batch looks like this.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The source's answers are wrong.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The system refused something.
+    #[error("cannot {doing}: {cause}")]
+    System {
+        /// What was tried.
+        doing: String,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+fn refused(doing: impl Into<String>) -> impl FnOnce(io::Error) -> FloorError {
+    move |cause| FloorError::System { doing: doing.into(), cause }
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Figures {
+    /// Which parts ran.
+    pub mode: &'static str,
+    /// Bytes of record batches (of pieces, for writing alone).
+    pub bytes: u64,
+    /// Batches checked.
+    pub batches: u64,
+    /// From the first request to the last completion.
+    pub seconds: f64,
+    /// Bytes per second.
+    pub rate: f64,
+    /// CPU seconds of this process per 10^9 bytes.
+    pub cpu_seconds_per_gb: f64,
+    /// Resident and huge-page memory of this process.
+    pub memory_bytes: u64,
+    /// What it had to do without.
+    pub without: Vec<String>,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "floor ({}): {:.2} GB/s, {:.3} CPU s per GB ({} in {:.2} s, {} batches), memory {}",
+            self.mode,
+            self.rate / 1e9,
+            self.cpu_seconds_per_gb,
+            Bytes(self.bytes),
+            self.seconds,
+            self.batches,
+            Bytes(self.memory_bytes)
+        )?;
+        self.without.iter().try_for_each(|missing| write!(f, "\nwithout: {missing}"))
+    }
+}
+
+/// Measures one pass. Blocks, and pins the calling thread.
+///
+/// # Errors
+/// When the source, the disk or the memory is not to be had.
+pub fn measure(args: &Floor) -> Result<Figures, FloorError> {
+    let source = match (args.mode, args.source) {
+        (FloorMode::Write, _) => None,
+        (_, Some(address)) => Some((address, None)),
+        (_, None) => {
+            let source = Source::start(&args.content, args.source_core)?;
+            Some((source.address, Some(source)))
+        }
+    };
+    if let Some(core) = args.core {
+        core_affinity::set_for_current(core_affinity::CoreId { id: core });
+    }
+    let mut ring = Ring::new(PIECES).map_err(refused("set up io_uring"))?;
+    let mut without = ring.without().to_vec();
+    let output = match args.mode {
+        FloorMode::Receive => None,
+        FloorMode::All | FloorMode::Write => Some(Output::create(&args.dir, expected_bytes(args)?, &mut without)?),
+    };
+    let cpu_before = cpu_seconds()?;
+    let start = Instant::now();
+    let (bytes, batches) = match source {
+        None => (write_only(args, &mut ring, output)?, 0),
+        Some((address, _alive)) => {
+            let stream = receive(args, &mut ring, output, address)?;
+            (stream.bytes, stream.batches)
+        }
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let cpu = cpu_seconds()? - cpu_before;
+    Ok(Figures {
+        mode: args.mode.name(),
+        bytes,
+        batches,
+        seconds,
+        rate: bytes as f64 / seconds,
+        cpu_seconds_per_gb: cpu / (bytes as f64 / 1e9),
+        memory_bytes: proc::memory_bytes(std::process::id()).map_err(refused("read /proc/self/status"))?,
+        without,
+    })
+}
+
+fn cpu_seconds() -> Result<f64, FloorError> {
+    proc::cpu_seconds(std::process::id()).map_err(refused("read /proc/self/stat"))
+}
+
+fn asker(args: &Floor) -> Result<Asker, FloorError> {
+    let batches = Batches::new(shape(&args.content, 0))?;
+    let content = &args.content;
+    Ok(Asker::new(&content.topic, content.partitions, batches_each(content), &batches))
+}
+
+fn expected_bytes(args: &Floor) -> Result<u64, FloorError> {
+    if args.mode == FloorMode::Write { Ok(args.content.bytes) } else { Ok(asker(args)?.stream_bytes()) }
+}
+
+/// The file that is written.
+struct Output {
+    file: File,
+    position: u64,
+    in_flight: usize,
+}
+
+impl Output {
+    /// A preallocated file without a name: it is gone when the process is.
+    fn create(dir: &Path, bytes: u64, without: &mut Vec<String>) -> Result<Self, FloorError> {
+        let path: PathBuf = dir.join(format!("twinlog-floor.{}", std::process::id()));
+        let doing = format!("write to {}", path.display());
+        let open = |flags| OpenOptions::new().read(true).write(true).create(true).custom_flags(flags).open(&path);
+        let file = match open(libc::O_DIRECT) {
+            Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => {
+                without.push(format!("O_DIRECT (the filesystem of {} refuses it)", dir.display()));
+                open(0)
+            }
+            other => other,
+        };
+        let file = file.map_err(refused(doing.clone()))?;
+        fs::remove_file(&path).map_err(refused(doing.clone()))?;
+        let bytes = bytes.next_multiple_of(PIECE_BYTES as u64);
+        if let Err(cause) = fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            if cause == rustix::io::Errno::NOSPC {
+                return Err(FloorError::System {
+                    doing: format!("reserve {bytes} bytes in {}", dir.display()),
+                    cause: cause.into(),
+                });
+            }
+            without.push(format!("preallocation ({cause})"));
+        }
+        Ok(Self { file, position: 0, in_flight: 0 })
+    }
+
+    fn write(&mut self, ring: &mut Ring, piece: usize, bytes: usize) {
+        ring.write(&self.file, piece, bytes, self.position);
+        self.position += bytes as u64;
+        self.in_flight += 1;
+    }
+
+    fn finish(&mut self, done: &Done) -> Result<(), FloorError> {
+        self.in_flight -= 1;
+        if (done.bytes as u64).is_multiple_of(DIRECT_ALIGN_BYTES) && done.bytes > 0 {
+            return Ok(());
+        }
+        Err(FloorError::System { doing: "write a whole piece".into(), cause: io::ErrorKind::WriteZero.into() })
+    }
+}
+
+fn write_only(args: &Floor, ring: &mut Ring, output: Option<Output>) -> Result<u64, FloorError> {
+    let Some(mut output) = output else { return Ok(0) };
+    let total = args.content.bytes.next_multiple_of(PIECE_BYTES as u64);
+    let mut free: Vec<usize> = (0..ring.pieces()).collect();
+    free.iter().for_each(|&piece| ring.piece(piece).fill(piece as u8 | 1));
+    let mut done = Vec::new();
+    while output.position < total || output.in_flight > 0 {
+        while output.position < total {
+            let Some(piece) = free.pop() else { break };
+            output.write(ring, piece, PIECE_BYTES);
+        }
+        ring.wait(&mut done).map_err(refused("write"))?;
+        for done in done.drain(..) {
+            output.finish(&done)?;
+            free.push(done.piece);
+        }
+    }
+    Ok(total)
+}
+
+/// The receiving half: one socket, one piece at a time, whole pieces whatever the frames are.
+struct Input {
+    socket: TcpStream,
+    asker: Asker,
+    stream: Stream,
+    /// Bytes of the stream that have not been asked of the kernel yet.
+    left: u64,
+    /// The part of the piece in the kernel's hands that is not filled yet.
+    receiving: Option<Range<usize>>,
+}
+
+impl Input {
+    fn connect(address: SocketAddr, asker: Asker) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+        let left = asker.stream_bytes();
+        Ok(Self { socket, asker, stream: Stream::default(), left, receiving: None })
+    }
+
+    fn ask(&mut self) -> io::Result<()> {
+        while self.asker.asked() < self.stream.frames + REQUESTS_AHEAD {
+            let Some(request) = self.asker.next_request() else { break };
+            self.socket.write_all(request)?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, ring: &mut Ring, free: &mut Vec<usize>) {
+        if self.receiving.is_some() || self.left == 0 {
+            return;
+        }
+        let Some(piece) = free.pop() else { return };
+        let bytes = self.left.min(PIECE_BYTES as u64) as usize;
+        self.left -= bytes as u64;
+        ring.receive(&self.socket, piece, 0, bytes);
+        self.receiving = Some(0..bytes);
+    }
+
+    /// Bytes in the piece once it is full.
+    fn finish(&mut self, ring: &mut Ring, done: &Done) -> io::Result<Option<usize>> {
+        let Some(mut range) = self.receiving.take() else { return Ok(None) };
+        if done.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        range.start += done.bytes;
+        if range.is_empty() {
+            return Ok(Some(range.end));
+        }
+        // A signal may end a whole receive early.
+        ring.receive(&self.socket, done.piece, range.start, range.end);
+        self.receiving = Some(range);
+        Ok(None)
+    }
+}
+
+fn receive(
+    args: &Floor,
+    ring: &mut Ring,
+    mut output: Option<Output>,
+    address: SocketAddr,
+) -> Result<Stream, FloorError> {
+    let failed = || refused(format!("talk to the source at {address}"));
+    let mut input = Input::connect(address, asker(args)?).map_err(failed())?;
+    let mut free: Vec<usize> = (0..ring.pieces()).collect();
+    let mut done = Vec::new();
+    loop {
+        input.ask().map_err(failed())?;
+        input.receive(ring, &mut free);
+        let writing = output.as_ref().map_or(0, |output| output.in_flight);
+        if input.receiving.is_none() && writing == 0 {
+            return Ok(input.stream);
+        }
+        ring.wait(&mut done).map_err(refused("receive or write"))?;
+        for done in done.drain(..) {
+            if done.is_write {
+                output.as_mut().map_or(Ok(()), |output| output.finish(&done))?;
+                free.push(done.piece);
+            } else if let Some(bytes) = input.finish(ring, &done).map_err(failed())? {
+                input.stream.feed(&ring.piece(done.piece)[..bytes])?;
+                match &mut output {
+                    Some(output) => output.write(ring, done.piece, bytes.next_multiple_of(DIRECT_ALIGN_BYTES as usize)),
+                    None => free.push(done.piece),
+                }
+            }
+        }
+    }
+}
