@@ -1,0 +1,280 @@
+//! pure: the command line, as section by section of the manual. Scripts rely on these names.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Mirrors Kafka topics between clusters: same bytes, same offsets, same leader epochs, same topic ids.
+#[derive(Debug, Parser)]
+#[command(name = "twinlog", version, propagate_version = true, after_help = EXIT_CODES)]
+pub struct Twinlog {
+    /// The command.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused or failed, 2 usage, 3 timed out";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run both planes in the foreground; SIGTERM or SIGINT stops them cleanly.
+    #[command(after_help = "Example:\n  twinlog up --data /var/lib/twinlog/data --state /var/lib/twinlog/state")]
+    Up(Up),
+    /// Mirror an embedded source (or a real one) into a temporary folder, with progress, figures and a verdict.
+    #[command(after_help = "Examples:\n  twinlog demo\n  twinlog demo --bytes 8GiB --partitions 16")]
+    Demo(Demo),
+    /// Create, list, describe mirrors.
+    #[command(subcommand)]
+    Mirrors(Mirrors),
+    /// Start and stop the topics of a mirror.
+    #[command(subcommand)]
+    Topics(Topics),
+    /// Last mirrored offsets (and epochs): where mirrored data ended when a topic was stopped.
+    #[command(after_help = "Examples:\n  twinlog lmo\n  twinlog lmo dr --topic orders --topic payments:3")]
+    Lmo(Lmo),
+    /// What an operator looks at first: planes, mirrors, lag, and what is wrong.
+    Status(Status),
+    /// Print shell completions.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages, one for each command, into a folder.
+    Man {
+        /// The folder; it must exist.
+        folder: PathBuf,
+    },
+    /// Become a plane that ends with its parent; for `up` only.
+    #[command(name = RUN_TIED, hide = true)]
+    RunTied {
+        /// The process that must be the parent.
+        parent: u32,
+        /// The plane.
+        program: PathBuf,
+        /// Its command line.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+/// The hidden command by which `up` starts a plane.
+pub const RUN_TIED: &str = "run-tied";
+
+/// How logs are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One line for people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// As the planes take it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Human => "human",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// `twinlog up`.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// The configuration file of both planes.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folders for partition directories, one for each disk.
+    #[arg(long, value_name = "DIR[,DIR...]", value_delimiter = ',')]
+    pub data: Vec<PathBuf>,
+    /// The folder for everything of our own.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Where the Kafka protocol is served [default: 127.0.0.1:9192].
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Where /metrics and /health are served [default: 127.0.0.1:9644].
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<String>,
+    /// Cores of the data plane: a number, or a list of CPUs such as 2-5,8 [default: 1].
+    #[arg(long, value_name = "LIST|N")]
+    pub cores: Option<String>,
+    /// How logs are printed on stderr; their level is in the environment variable TWINLOG_LOG.
+    #[arg(long, value_enum, default_value = "human")]
+    pub log_format: LogFormat,
+}
+
+/// `twinlog demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// How much to mirror, such as 512MiB or 2GiB.
+    #[arg(long, default_value = "2GiB")]
+    pub bytes: String,
+    /// Partitions of the embedded source's topic.
+    #[arg(long, default_value_t = 8)]
+    pub partitions: u32,
+    /// Mirror the topics of this cluster instead of the embedded source.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub source: Option<String>,
+}
+
+/// Where the control plane is, and how the answer is printed.
+#[derive(Debug, Args, Clone)]
+pub struct Ask {
+    /// The control plane.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9192")]
+    pub bootstrap_server: String,
+    /// Client settings with Kafka's keys (security.protocol, ...).
+    #[arg(long, value_name = "FILE.properties")]
+    pub command_config: Option<PathBuf>,
+    /// One JSON document with stable field names.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `twinlog mirrors`.
+#[derive(Debug, Subcommand)]
+pub enum Mirrors {
+    /// Create a mirror of a source cluster.
+    #[command(
+        after_help = "Example:\n  twinlog mirrors create dr --source kafka-1:9092,kafka-2:9092 --set mirror.fetch.wait.max.ms=500"
+    )]
+    Create {
+        /// The mirror's name: 1 to 249 of letters, digits, `.`, `_`, `-`.
+        name: String,
+        /// Bootstrap servers of the source cluster.
+        #[arg(long, value_name = "HOST:PORT[,HOST:PORT]")]
+        source: Option<String>,
+        /// Settings in a Java properties file.
+        #[arg(long, value_name = "FILE.properties")]
+        mirror_config: Option<PathBuf>,
+        /// One setting; wins over the file.
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        #[command(flatten)]
+        ask: Ask,
+    },
+    /// List mirrors.
+    List {
+        #[command(flatten)]
+        ask: Ask,
+    },
+    /// Describe mirrors: state and offsets of each partition.
+    #[command(
+        after_help = "Examples:\n  twinlog mirrors describe\n  twinlog mirrors describe dr --topic orders --json"
+    )]
+    Describe {
+        /// One mirror; without it, all.
+        name: Option<String>,
+        /// Only this topic.
+        #[arg(long)]
+        topic: Vec<String>,
+        #[command(flatten)]
+        ask: Ask,
+    },
+}
+
+/// `twinlog topics`.
+#[derive(Debug, Subcommand)]
+pub enum Topics {
+    /// Start mirroring topics.
+    #[command(
+        after_help = "Examples:\n  twinlog topics start dr --topic orders --wait\n  twinlog topics start dr --include 'orders-.*' --exclude 'orders-tmp.*'"
+    )]
+    Start(TopicsArgs),
+    /// Stop mirroring topics and record where mirrored data ends.
+    #[command(after_help = "Example:\n  twinlog topics stop dr --topic orders --wait --timeout 60s")]
+    Stop(TopicsArgs),
+}
+
+/// The topics a command is about.
+#[derive(Debug, Args)]
+pub struct TopicsArgs {
+    /// The mirror.
+    pub mirror: String,
+    /// A topic by name; may be given again.
+    #[arg(long)]
+    pub topic: Vec<String>,
+    /// Topics whose whole name matches (RE2 syntax); may be given again.
+    #[arg(long, value_name = "REGEX")]
+    pub include: Vec<String>,
+    /// Topics to leave out, whatever else names them; may be given again.
+    #[arg(long, value_name = "REGEX")]
+    pub exclude: Vec<String>,
+    /// Start only: cut everything that is here and mirror anew.
+    #[arg(long)]
+    pub from_scratch: bool,
+    /// Wait until every partition is there (MIRRORING after start, STOPPED after stop).
+    #[arg(long)]
+    pub wait: bool,
+    /// How long to wait.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Where the control plane is.
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+/// `twinlog lmo`.
+#[derive(Debug, Args)]
+pub struct Lmo {
+    /// One mirror; without it, all.
+    pub mirror: Option<String>,
+    /// A topic, or one partition of it; may be given again.
+    #[arg(long, value_name = "TOPIC[:PARTITION]")]
+    pub topic: Vec<String>,
+    /// Where the control plane is.
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+/// `twinlog status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Show it again every second until interrupted.
+    #[arg(long)]
+    pub watch: bool,
+    /// Where the control plane is.
+    #[command(flatten)]
+    pub ask: Ask,
+}
+
+/// A time such as `500ms`, `30s`, `5m` or `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 =
+        number.parse().map_err(|cause| format!("{text:?} is no time: {cause}; write 30s, 500ms, 5m or 2h"))?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" | "" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(format!("{unit:?} is no unit of time; write 30s, 500ms, 5m or 2h")),
+    };
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| format!("{text:?} is too long"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Twinlog::command().debug_assert();
+    }
+
+    #[test]
+    fn times_need_a_number_and_a_known_unit() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        for text in ["", "s", "3d", "99999999999999999999s", "18446744073709551615h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `twinlog mirrors create | list | describe`.
+
+use super::args::{Ask, Mirrors};
+use super::failure::Failure;
+use super::{connect, describe, output};
+use serde::Serialize;
+use std::path::Path;
+use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
+use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
+use twinlog_proto::properties;
+
+/// Runs one of them.
+///
+/// # Errors
+/// When the control plane refuses or does not answer, or a file or setting cannot be read.
+pub(super) fn run(verb: &Mirrors) -> Result<(), Failure> {
+    match verb {
+        Mirrors::Create { name, source, mirror_config, set, ask } => {
+            create(name, settings(source.as_deref(), mirror_config.as_deref(), set)?, ask)
+        }
+        Mirrors::List { ask } => list(ask),
+        Mirrors::Describe { name, topic, ask } => show(name.as_deref(), topic, ask),
+    }
+}
+
+fn create(name: &str, settings: Vec<(String, String)>, ask: &Ask) -> Result<(), Failure> {
+    let config = settings.into_iter().map(|(name, value)| MirrorConfig { name, value: Some(value) }).collect();
+    let answer = connect(ask)?.ask(&CreateMirrorRequest { mirror_name: name.to_owned(), config })?;
+    describe::refuse(answer.error_code, answer.error_message.as_deref(), &format!("mirror {name} is not created"))?;
+    if ask.json {
+        output::json(&serde_json::json!({ "mirror": name }))
+    } else {
+        output::line(&format!("mirror {name} created"))
+    }
+}
+
+/// The file first, then `--source`, then each `--set`; the last one wins.
+fn settings(source: Option<&str>, file: Option<&Path>, set: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let mut settings = match file {
+        Some(file) => read_properties(file)?,
+        None => Vec::new(),
+    };
+    let mut put = |name: &str, value: &str| {
+        settings.retain(|(old, _)| old != name);
+        settings.push((name.to_owned(), value.to_owned()));
+    };
+    if let Some(source) = source {
+        put("bootstrap.servers", source);
+    }
+    for setting in set {
+        let (name, value) = setting
+            .split_once('=')
+            .ok_or_else(|| Failure::usage(format_args!("--set {setting:?} has no `=`"), "write --set key=value"))?;
+        put(name.trim(), value.trim());
+    }
+    if !settings.iter().any(|(name, _)| name == "bootstrap.servers") {
+        return Err(Failure::usage(
+            "no source is given",
+            "add --source HOST:PORT, or bootstrap.servers to the settings",
+        ));
+    }
+    Ok(settings)
+}
+
+/// Names and values of a Java properties file, in order.
+///
+/// # Errors
+/// When the file cannot be read or is malformed.
+pub(super) fn read_properties(file: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let unreadable = |cause: &dyn std::fmt::Display| {
+        Failure::new(
+            format_args!("the settings in {} cannot be read", file.display()),
+            cause,
+            "give a Java properties file: one key=value a line",
+        )
+    };
+    let bytes = std::fs::read(file).map_err(|cause| unreadable(&cause))?;
+    properties::parse(&bytes).map_err(|cause| unreadable(&cause))
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    mirror: String,
+    source_bootstrap: String,
+    source_cluster_id: Option<String>,
+    topic_count: i32,
+}
+
+fn list(ask: &Ask) -> Result<(), Failure> {
+    let answer = connect(ask)?.ask(&ListMirrorsRequest::default())?;
+    describe::refuse(answer.error_code, answer.error_message.as_deref(), "the mirrors are not listed")?;
+    let listed = answer.mirrors.into_iter().map(|mirror| Listed {
+        mirror: mirror.mirror_name,
+        source_bootstrap: mirror.source_bootstrap,
+        source_cluster_id: Some(mirror.source_cluster_id).filter(|id| !id.is_empty()),
+        topic_count: mirror.topic_count,
+    });
+    if ask.json {
+        return output::json(&listed.collect::<Vec<_>>());
+    }
+    let rows: Vec<Vec<String>> = listed
+        .map(|m| {
+            let cluster = m.source_cluster_id.unwrap_or_else(|| "-".to_owned());
+            vec![m.mirror, m.source_bootstrap, cluster, m.topic_count.to_string()]
+        })
+        .collect();
+    if rows.is_empty() {
+        return output::line("no mirrors; `twinlog mirrors create NAME --source HOST:PORT` makes one");
+    }
+    output::table(&["MIRROR", "SOURCE", "SOURCE CLUSTER", "#TOPICS"], &rows)
+}
+
+fn show(name: Option<&str>, topics: &[String], ask: &Ask) -> Result<(), Failure> {
+    let mirrors = describe::ask(&mut connect(ask)?, name, topics)?;
+    if ask.json {
+        return output::json(&mirrors);
+    }
+    let mut rows = Vec::new();
+    for mirror in &mirrors {
+        for topic in &mirror.topics {
+            for p in &topic.partitions {
+                rows.push(vec![
+                    mirror.mirror.clone(),
+                    format!("{}-{}", topic.topic, p.partition),
+                    p.state.clone(),
+                    output::number(p.source_offset),
+                    output::number(p.destination_offset),
+                    output::number(p.flushed_offset),
+                    output::number(p.lag_records),
+                    output::number(p.lag_ms),
+                    output::number(p.last_mirrored_offset),
+                    p.error_message.clone().unwrap_or_default(),
+                ]);
+            }
+        }
+    }
+    if rows.is_empty() {
+        return output::line("no mirrored partitions; `twinlog topics start MIRROR --topic T` starts some");
+    }
+    let heads = ["MIRROR", "PARTITION", "STATE", "#SOURCE", "#HERE", "#FLUSHED", "#LAG", "#LAG MS", "#LMO", "ERROR"];
+    output::table(&heads, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_setting_wins_and_a_source_is_needed() {
+        let set = ["a=1".to_owned(), "a = 2".to_owned()];
+        let settings = settings(Some("h:1"), None, &set).unwrap();
+        assert_eq!(settings, [("bootstrap.servers".into(), "h:1".into()), ("a".into(), "2".into())]);
+        assert_eq!(super::settings(None, None, &set).unwrap_err().exit(), crate::cli::Exit::Usage);
+        assert!(super::settings(Some("h:1"), None, &["a".to_owned()]).is_err());
+    }
+}
