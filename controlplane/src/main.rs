@@ -1,1 +1,117 @@
-fn main() {}
+//! `twinlog-controlplane`: flags, log, signals; everything else is in the library.
+
+use clap::{Parser, ValueEnum};
+use controlplane::config::{Config, Flags};
+use controlplane::error::Fatal;
+use controlplane::node::Node;
+use controlplane::parent;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info};
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The control plane of twinlog: answers mirror requests over the Kafka protocol and steers the data plane.
+#[derive(Debug, Parser)]
+#[command(name = "twinlog-controlplane", version)]
+struct Args {
+    /// Configuration file (twinlog.toml); flags win over it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directory of twinlog's own files.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Directories of the mirrored partitions.
+    #[arg(long, value_name = "DIR[,DIR]", value_delimiter = ',')]
+    data: Vec<PathBuf>,
+    /// Where the Kafka protocol is served.
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<String>,
+    /// Where /metrics and /health are served.
+    #[arg(long, value_name = "IP:PORT")]
+    metrics: Option<String>,
+    /// Form of the log lines on stderr; what is logged is chosen by the variable TWINLOG_LOG.
+    #[arg(long, value_enum, default_value_t = LogFormat::Human)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Human,
+    /// One JSON document a line.
+    Json,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    start_log(args.log_format);
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fatal) => {
+            error!("{fatal}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match format {
+        LogFormat::Human => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+fn run(args: Args) -> Result<(), Fatal> {
+    let remedy = "see the cause";
+    let current = std::env::current_dir().map_err(|cause| Fatal::new("no current directory", cause, remedy))?;
+    let flags = Flags { data: args.data, state: args.state, listen: args.listen, metrics: args.metrics };
+    let config = match &args.config {
+        None => Config::from_flags(&flags, &current)?,
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|cause| {
+                Fatal::new(format_args!("cannot read {}", path.display()), cause, "check the path given to --config")
+            })?;
+            Config::parse(path, &text, &flags, &current)?
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| Fatal::new("cannot start the runtime", cause, remedy))?;
+    let served = tokio::task::LocalSet::new().block_on(&runtime, serve(config));
+    // Whatever a blocking thread still does has been answered to nobody.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve(config: Config) -> Result<(), Fatal> {
+    let remedy = "see the cause";
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|cause| Fatal::new("cannot wait for signals", cause, remedy))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|cause| Fatal::new("cannot wait for signals", cause, remedy))?;
+    let parent = parent::watch();
+    let node = Node::open(config).await?;
+    let (listen, metrics) =
+        node.addresses().map_err(|cause| Fatal::new("cannot tell the own addresses", cause, remedy))?;
+    info!(%listen, %metrics, "serving");
+    // `twinlog up` and scripts wait for this line.
+    writeln!(std::io::stdout(), "ready listen={listen} metrics={metrics}")
+        .map_err(|cause| Fatal::new("stdout cannot be written", cause, remedy))?;
+    node.serve(async move {
+        tokio::select! {
+            _ = terminate.recv() => info!("stopping: SIGTERM"),
+            _ = interrupt.recv() => info!("stopping: SIGINT"),
+            () = parent => info!("stopping: the parent process is gone"),
+        }
+    })
+    .await;
+    Ok(())
+}

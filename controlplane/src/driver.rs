@@ -1,0 +1,276 @@
+//! Carries decisions out, always in the order Persist, Send, Answer.
+//!
+//! Everyone who wants a change hands in a closure that decides against the catalog. The driver takes all that wait, lets
+//! them decide one after the other on one draft, makes the draft's records durable with one write and one sync, replaces
+//! the catalog, writes assignments and sends orders, and only then lets the answers go. Whoever reads the catalog sees
+//! durable state only.
+
+use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_QUEUE_MAX};
+use crate::mirror::catalog::{Catalog, StateRecord};
+use crate::mirror::decide::{Decided, Draft, PartitionKey, Room};
+use crate::mirror::event::MirrorEvent;
+use crate::plane::sender::Sender;
+use crate::plane::view::{Slots, View};
+use crate::statelog::batch::KeyValue;
+use crate::statelog::record;
+use crate::statelog::snapshot::{self, NotCompacted};
+use crate::statelog::writer::{LogWriter, WriteError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, error, info, warn};
+
+type Decide = Box<dyn FnOnce(&Catalog, &View<'_>) -> (Vec<MirrorEvent>, Answer)>;
+type Answer = Box<dyn FnOnce(Result<(), Arc<WriteError>>)>;
+
+/// What everyone else holds of the driver. Clones are the same driver.
+#[derive(Clone)]
+pub struct Driver {
+    queue: mpsc::Sender<Decide>,
+    shared: Rc<Shared>,
+}
+
+/// What the driver shows.
+struct Shared {
+    catalog: RefCell<Rc<Catalog>>,
+    trouble: RefCell<Option<String>>,
+    armed: RefCell<BTreeMap<PartitionKey, i16>>,
+    slots: Rc<dyn Slots>,
+}
+
+/// The driver's own side; `run` is its task.
+pub struct DriverTask {
+    queue: mpsc::Receiver<Decide>,
+    shared: Rc<Shared>,
+    directories: Vec<String>,
+    sender: Rc<Sender>,
+    log: Option<LogWriter>,
+    state: PathBuf,
+    compacted_bytes: u64,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Driver")
+    }
+}
+
+impl std::fmt::Debug for DriverTask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DriverTask")
+    }
+}
+
+/// What a driver is made of.
+pub struct Parts {
+    /// As replayed.
+    pub catalog: Catalog,
+    /// Its end.
+    pub log: LogWriter,
+    /// Where the log and the assignments are.
+    pub state: PathBuf,
+    /// The data directories.
+    pub directories: Vec<String>,
+    /// Towards the data plane.
+    pub sender: Rc<Sender>,
+    /// From the data plane.
+    pub slots: Rc<dyn Slots>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parts")
+    }
+}
+
+/// Makes a driver and its task.
+#[must_use]
+pub fn new(parts: Parts) -> (Driver, DriverTask) {
+    let (sender, queue) = mpsc::channel(COMMIT_QUEUE_MAX);
+    let shared = Rc::new(Shared {
+        catalog: RefCell::new(Rc::new(parts.catalog)),
+        trouble: RefCell::new(None),
+        armed: RefCell::default(),
+        slots: parts.slots,
+    });
+    let task = DriverTask {
+        queue,
+        shared: Rc::clone(&shared),
+        directories: parts.directories,
+        sender: parts.sender,
+        compacted_bytes: parts.log.size_bytes(),
+        log: Some(parts.log),
+        state: parts.state,
+    };
+    (Driver { queue: sender, shared }, task)
+}
+
+impl Driver {
+    /// The durable catalog.
+    #[must_use]
+    pub fn catalog(&self) -> Rc<Catalog> {
+        Rc::clone(&self.shared.catalog.borrow())
+    }
+
+    /// Why the last change could not be made durable; `None` when it could.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.trouble.borrow().clone()
+    }
+
+    /// Lets `look` read the catalog together with the board.
+    pub fn read<R>(&self, look: impl FnOnce(&Catalog, &View<'_>) -> R) -> R {
+        let catalog = self.catalog();
+        look(&catalog, &View::new(self.shared.slots.as_ref(), now_ms()))
+    }
+
+    /// Partitions that failed since the last call, with the number of their failures: to be tried again later.
+    #[must_use]
+    pub fn take_armed(&self) -> BTreeMap<PartitionKey, i16> {
+        self.shared.armed.take()
+    }
+
+    /// Lets `decide` name events, and returns its result when they are durable, sent and may be answered. An event that
+    /// has no place in the state of its partition is left out, as if it had never been named.
+    ///
+    /// # Errors
+    /// When the events could not be made durable; then nothing has changed.
+    pub async fn change<R: 'static>(
+        &self,
+        decide: impl FnOnce(&Catalog, &View<'_>) -> (Vec<MirrorEvent>, R) + 'static,
+    ) -> Result<R, Arc<WriteError>> {
+        let (answer, answered) = oneshot::channel();
+        let decide: Decide = Box::new(move |catalog, view| {
+            let (events, result) = decide(catalog, view);
+            let finish: Answer = Box::new(move |durable| {
+                if answer.send(durable.map(|()| result)).is_err() {
+                    debug!("nobody waits for an answer any more");
+                }
+            });
+            (events, finish)
+        });
+        let gone = || Arc::new(WriteError::Poisoned("the control plane is stopping".to_owned()));
+        if self.queue.send(decide).await.is_err() {
+            return Err(gone());
+        }
+        answered.await.unwrap_or_else(|_stopped| Err(gone()))
+    }
+}
+
+impl DriverTask {
+    /// Serves changes until all handles are gone.
+    pub async fn run(mut self) {
+        let mut waiting = Vec::new();
+        while self.queue.recv_many(&mut waiting, COMMIT_CHANGES_MAX).await > 0 {
+            let catalog = Rc::clone(&self.shared.catalog.borrow());
+            let slots_max = self.shared.slots.slots_max();
+            let room = Room { directories: self.directories.clone(), slots_max };
+            let mut draft = Draft::new(&catalog, &room);
+            let mut answers = Vec::with_capacity(waiting.len());
+            for decide in waiting.drain(..) {
+                let (events, answer) = {
+                    let view = View::new(self.shared.slots.as_ref(), now_ms());
+                    decide(draft.catalog(), &view)
+                };
+                for event in events {
+                    let named = format!("{event:?}");
+                    if let Err(why) = draft.take(event) {
+                        debug!(%why, event = named, "left out an event");
+                    }
+                }
+                answers.push(answer);
+            }
+            let outcome = match draft.is_empty() {
+                true => Ok(()),
+                false => self.carry_out(draft.finish()).await.map_err(Arc::new),
+            };
+            for answer in answers {
+                answer(outcome.clone());
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, decided: Decided) -> Result<(), WriteError> {
+        let Decided { catalog, records, send, removed, armed } = decided;
+        if let Err(cause) = self.persist(&records).await {
+            error!(%cause, "a change could not be made durable");
+            *self.shared.trouble.borrow_mut() = Some(cause.to_string());
+            return Err(cause);
+        }
+        *self.shared.trouble.borrow_mut() = None;
+        for record in &records {
+            if let StateRecord::Standing { mirror, topic, partition, standing, .. } = record {
+                let (state, message) = (standing.state.name(), standing.message.as_deref());
+                info!(mirror, topic, partition, state, message, "state");
+            }
+        }
+        let catalog = Rc::new(catalog);
+        *self.shared.catalog.borrow_mut() = Rc::clone(&catalog);
+        for mirror in removed {
+            self.sender.remove(&mirror).await;
+        }
+        for mirror in send {
+            self.sender.send(&catalog, &mirror).await;
+        }
+        self.shared.armed.borrow_mut().extend(armed);
+        self.compact_if_due(&catalog).await;
+        Ok(())
+    }
+
+    async fn persist(&mut self, records: &[StateRecord]) -> Result<(), WriteError> {
+        let encoded: Vec<KeyValue> = record::encode_all(records);
+        let lost = || WriteError::Poisoned("its end was lost in an earlier failure".to_owned());
+        let mut log = self.log.take().ok_or_else(lost)?;
+        let written = tokio::task::spawn_blocking(move || {
+            let result = log.append(now_ms(), &encoded);
+            (log, result)
+        });
+        match written.await {
+            Ok((log, result)) => {
+                self.log = Some(log);
+                result.map(|_base_offset| ())
+            }
+            Err(cause) => Err(WriteError::Poisoned(cause.to_string())),
+        }
+    }
+
+    async fn compact_if_due(&mut self, catalog: &Catalog) {
+        let Some(log) = self.log.take() else { return };
+        if !snapshot::is_due(log.size_bytes(), self.compacted_bytes) {
+            self.log = Some(log);
+            return;
+        }
+        let records: Vec<StateRecord> = catalog.records().collect();
+        let state = self.state.clone();
+        let compacted = tokio::task::spawn_blocking(move || {
+            let result = snapshot::replace(&state, log.next_offset(), now_ms(), &record::encode_all(&records));
+            (log, result)
+        });
+        match compacted.await {
+            Ok((old, Ok(log))) => {
+                info!(before_bytes = old.size_bytes(), after_bytes = log.size_bytes(), "compacted the state log");
+                self.compacted_bytes = log.size_bytes();
+                self.log = Some(log);
+            }
+            Ok((_, Err(cause @ NotCompacted::Unknown(_)))) => {
+                error!(%cause, "the state log takes nothing more until the control plane was started again");
+            }
+            Ok((old, Err(cause @ NotCompacted::OldStays(_)))) => {
+                warn!(%cause, "the state log could not be compacted; the long one stays in use");
+                self.compacted_bytes = old.size_bytes();
+                self.log = Some(old);
+            }
+            Err(cause) => error!(%cause, "the state log was lost"),
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+#[must_use]
+pub fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

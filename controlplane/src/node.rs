@@ -1,0 +1,220 @@
+//! Puts the parts together: replay, attach, listen, serve, stop.
+
+use crate::config::Config;
+use crate::driver::{self, Driver, Parts};
+use crate::error::Fatal;
+use crate::files;
+use crate::limits::{CONNECTIONS_MAX, HTTP_CONNECTIONS_MAX};
+use crate::metrics::{self, Facts};
+use crate::mirror::catalog::Catalog;
+use crate::plane::attachment::Link;
+use crate::plane::sender::Sender;
+use crate::plane::view::Slots;
+use crate::server::conn::{self, Identity};
+use crate::server::http::{self, Answer, Page};
+use crate::server::listener;
+use crate::statelog::{record, replay, writer};
+use crate::watch;
+use rustix::fs::{FlockOperation, flock};
+use std::cell::Cell;
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::rc::Rc;
+use tokio::net::TcpListener;
+use tokio::task::spawn_local;
+use tracing::{info, warn};
+use twinlog_proto::ids::Uuid;
+
+/// Held while a control plane uses STATE.
+const LOCK_FILE: &str = "controlplane.lock";
+/// Our own cluster's id, made once.
+const CLUSTER_ID_FILE: &str = "cluster.id";
+/// There is one control plane for now.
+const NODE_ID: i32 = 1;
+
+/// A control plane that is ready to serve.
+#[derive(Debug)]
+pub struct Node {
+    config: Config,
+    driver: Driver,
+    task: driver::DriverTask,
+    link: Rc<Link>,
+    sender: Rc<Sender>,
+    identity: Identity,
+    kafka: TcpListener,
+    http: TcpListener,
+    _lock: File,
+}
+
+impl Node {
+    /// Locks STATE, replays the state log, brings assignments in line with it, and binds both ports.
+    ///
+    /// # Errors
+    /// Whatever is in the way, with its remedy.
+    pub async fn open(config: Config) -> Result<Self, Fatal> {
+        let lock = lock(&config.state)?;
+        // Ports first: nothing is written when the process cannot serve.
+        let kafka = listener::bind(config.listen, "--listen").await?;
+        let http = listener::bind(config.metrics, "--metrics").await?;
+        let (catalog, replayed) = load(&config.state)?;
+        let log = writer::open(&config.state, &replayed)?;
+        let identity = Identity { cluster_id: cluster_id(&config.state)?, node_id: NODE_ID };
+        let link = Rc::new(Link::new(&config.state));
+        let sender = Rc::new(Sender::new(&config.state, Rc::clone(&link)));
+        sender.restore(&catalog).map_err(|cause| {
+            Fatal::new("cannot write the assignments below --state", cause, "check its owner and free space")
+        })?;
+        let slots: Rc<dyn Slots> = Rc::<Link>::clone(&link);
+        let directories = config.data.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
+        let state = config.state.clone();
+        let parts = Parts { catalog, log, state, directories, sender: Rc::clone(&sender), slots };
+        let (driver, task) = driver::new(parts);
+        Ok(Self { config, driver, task, link, sender, identity, kafka, http, _lock: lock })
+    }
+
+    /// The addresses that are listened on: the Kafka protocol, and metrics.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.kafka.local_addr()?, self.http.local_addr()?))
+    }
+
+    /// Serves until `stop` is done; must run within a `LocalSet`.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { config, driver, task, link, sender, identity, kafka, http, _lock } = self;
+        spawn_local(task.run());
+        spawn_local(Rc::clone(&link).keep());
+        spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
+        spawn_local(watch::resolve(driver.clone()));
+        let identity = Rc::new(identity);
+        let open = Rc::new(Cell::new(0));
+        let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };
+        let clients = listener::serve(kafka, CONNECTIONS_MAX, open, move |stream, peer| {
+            conn::serve(stream, peer, driver.clone(), Rc::clone(&identity))
+        });
+        let scrapers = listener::serve(http, HTTP_CONNECTIONS_MAX, Rc::default(), move |stream, peer| {
+            let pages = pages.clone();
+            http::serve(stream, peer, move |page| pages.render(page))
+        });
+        spawn_local(clients);
+        spawn_local(scrapers);
+        stop.await;
+    }
+}
+
+#[derive(Clone)]
+struct Pages {
+    driver: Driver,
+    link: Rc<Link>,
+    sender: Rc<Sender>,
+    connections: Rc<Cell<usize>>,
+}
+
+impl Pages {
+    fn render(&self, page: Page) -> Answer {
+        let mut troubles = Vec::new();
+        if !self.link.is_attached() {
+            troubles.push(self.link.absent_because());
+        }
+        troubles.extend(self.driver.trouble());
+        troubles.extend(self.sender.trouble());
+        let healthy = troubles.is_empty();
+        let facts = Facts {
+            data_plane_pid: self.link.pid(),
+            cores: if page == Page::Metrics { self.link.core_numbers() } else { Vec::new() },
+            connections: self.connections.get(),
+            troubles,
+        };
+        match page {
+            Page::Metrics => Answer {
+                status: "200 OK",
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body: self.driver.read(|catalog, view| metrics::prometheus(catalog, view, &facts)),
+            },
+            Page::Health => Answer {
+                status: if healthy { "200 OK" } else { "503 Service Unavailable" },
+                content_type: "text/plain; charset=utf-8",
+                body: metrics::health(&self.driver.catalog(), &facts),
+            },
+        }
+    }
+}
+
+fn lock(state: &Path) -> Result<File, Fatal> {
+    let unusable = |cause: &dyn std::fmt::Display| {
+        Fatal::new(
+            format_args!("the state directory {} is not usable", state.display()),
+            cause,
+            "give --state a directory that this user may write, with space left",
+        )
+    };
+    std::fs::create_dir_all(state).map_err(|cause| unusable(&cause))?;
+    let path = state.join(LOCK_FILE);
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|cause| unusable(&cause))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Fatal::new(
+            format_args!("the state directory {} is in use", state.display()),
+            "another control plane runs on it",
+            "stop that one, or give this one a --state of its own",
+        )),
+        Err(cause) => Err(unusable(&cause)),
+    }
+}
+
+fn load(state: &Path) -> Result<(Catalog, replay::Replayed), Fatal> {
+    let path = writer::log_path(state);
+    let replayed = replay::read(&path)?;
+    let mut catalog = Catalog::default();
+    for batch in &replayed.batches {
+        for (at, found) in (batch.base_offset..).zip(&batch.records) {
+            let facts = record::decode(found).map_err(|cause| {
+                Fatal::new(
+                    format_args!("the state log {} cannot be read at offset {at}", path.display()),
+                    cause,
+                    "was it written by a newer release? run that one, or restore the log from a copy",
+                )
+            })?;
+            facts.iter().for_each(|fact| catalog.apply(fact));
+        }
+    }
+    let (offset, torn_bytes) = (replayed.next_offset, replayed.torn_bytes);
+    if torn_bytes > 0 {
+        warn!(offset, torn_bytes, "cut off what a crash left of an unfinished write");
+    }
+    info!(
+        offset,
+        mirrors = catalog.mirrors().count(),
+        partitions = catalog.partitions().count(),
+        "replayed the state log"
+    );
+    Ok((catalog, replayed))
+}
+
+fn cluster_id(state: &Path) -> Result<String, Fatal> {
+    let path = state.join(CLUSTER_ID_FILE);
+    let fatal = |cause: &dyn std::fmt::Display| {
+        let what = format!("cannot read or write {}", path.display());
+        Fatal::new(what, cause, "check the owner and free space of --state")
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => match text.trim().parse::<Uuid>() {
+            Ok(id) => Ok(id.to_string()),
+            Err(cause) => Err(fatal(&cause)),
+        },
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+            let random = || RandomState::new().hash_one(NODE_ID).to_be_bytes();
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&random());
+            bytes[8..].copy_from_slice(&random());
+            let id = Uuid(bytes).to_string();
+            files::replace(&path, format!("{id}\n").as_bytes()).map_err(|cause| fatal(&cause))?;
+            Ok(id)
+        }
+        Err(cause) => Err(fatal(&cause)),
+    }
+}
