@@ -1,0 +1,87 @@
+//! Cutting: the end (to where both sides agree), the beginning (behind the source's log start), or everything.
+
+use twinlog_proto::storage::names::FileKind;
+use twinlog_proto::storage::truncation;
+
+use super::{PartitionLog, faults, files_of, leftovers};
+use crate::disk::{Disk, files};
+use crate::fault::Fault;
+
+impl<D: Disk> PartitionLog<D> {
+    /// Cuts the log so that it ends at `offset`, lowered to the start of the batch that holds it. An offset at or above
+    /// the end cuts nothing, one below the first segment throws everything away. Durable on return.
+    pub async fn cut(&mut self, offset: i64) -> Result<(), Fault> {
+        self.settle().await?;
+        let mut bases: Vec<i64> = self.closed.iter().map(|closed| closed.base).collect();
+        bases.push(self.active.base);
+        match truncation::locate(&bases, self.next_offset, offset) {
+            truncation::Truncation::Nothing => return self.flush().await,
+            truncation::Truncation::StartOver { at } => return self.restart_at(at).await,
+            truncation::Truncation::Within { .. } => {}
+        }
+        // The recovery point goes down first, so that the segment with the cut is read and its indexes are built again.
+        self.reached.flushed = self.reached.flushed.min(offset);
+        self.reached.log_start = self.reached.log_start.min(offset);
+        self.reload(Some(offset)).await?;
+        self.epochs_changed = true;
+        self.unsynced.directory = true;
+        self.unsynced.segments.push_back(self.active.base);
+        self.flush().await
+    }
+
+    /// Throws everything away; the log then begins and ends at `offset`. Durable on return.
+    pub async fn restart_at(&mut self, offset: i64) -> Result<(), Fault> {
+        self.settle().await?;
+        self.active.file = None;
+        // Last first: a crash in between leaves a shorter log.
+        let bases: Vec<i64> = self.closed.iter().map(|closed| closed.base).chain([self.active.base]).collect();
+        for base in bases.into_iter().rev() {
+            leftovers::remove_segment(&self.dir, base)?;
+        }
+        for snapshot in self.snapshot_offsets()? {
+            let path = files_of(&self.dir, snapshot, FileKind::Snapshot);
+            files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
+        }
+        self.closed.clear();
+        self.producers.clear();
+        self.epochs.clear();
+        self.unsynced.segments.clear();
+        self.unsynced.snapshots.clear();
+        self.reached.log_start = offset;
+        self.reached.leo = offset;
+        self.reached.flushed = offset;
+        self.next_offset = offset;
+        let path = files_of(&self.dir, offset, FileKind::Log);
+        files::set_len(&path, 0).map_err(|e| faults::files("make", &path, e))?;
+        self.reload(None).await?;
+        self.epochs_changed = true;
+        self.unsynced.directory = true;
+        self.flush().await
+    }
+
+    /// The source's log start moved: deletes the segments whose successor begins at or below `offset`, as stock does. An
+    /// `offset` above the log end empties the log, which then begins and ends there. An offset that is not above the
+    /// present log start changes nothing.
+    pub async fn advance_log_start(&mut self, offset: i64) -> Result<(), Fault> {
+        if offset <= self.reached.log_start {
+            return Ok(());
+        }
+        if offset > self.next_offset {
+            return self.restart_at(offset).await;
+        }
+        if offset > self.reached.leo || self.closed.iter().nth(1).map_or(self.active.base, |next| next.base) <= offset {
+            self.settle().await?;
+        }
+        self.reached.log_start = offset;
+        self.epochs_changed |= self.epochs.truncate_start(offset);
+        let bases: Vec<i64> = self.closed.iter().map(|closed| closed.base).chain([self.active.base]).collect();
+        for base in bases.iter().take(truncation::segments_before(&bases, offset)) {
+            leftovers::remove_segment(&self.dir, *base)?;
+            let path = files_of(&self.dir, *base, FileKind::Snapshot);
+            files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
+            self.closed.pop_front();
+            self.unsynced.directory = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,326 @@
+//! From files to a log: opening, recovery after a crash, and coming back after a cut or a failed write.
+//!
+//! `.log` files are the truth, everything else is rebuilt from them. From the segment of the recovery point on every batch is
+//! read and its checksum verified; the log ends before the first that is not valid. Below the recovery point nothing is read
+//! unless an index is missing. Damage that lies below the recovery point in any but the last segment is never cut away: the
+//! partition fails and names it.
+
+use std::collections::VecDeque;
+
+use twinlog_proto::storage::leader_epochs::LeaderEpochs;
+use twinlog_proto::storage::names::{self, FileKind, FileName};
+use twinlog_proto::storage::producer_state::{Expiry, ProducerState};
+use twinlog_proto::storage::{offset_index, time_index};
+
+use super::leftovers::{self, Found};
+use super::roll::Closed;
+use super::scan::{Bounds, Scan, Scanned, Stopped};
+use super::segment::Segment;
+use super::{Health, LogHome, LogProgress, LogSpec, PartitionLog, Unsynced, faults, files_of, new_walker};
+use crate::disk::jobs::Jobs;
+use crate::disk::{Alignment, Disk, files};
+use crate::fault::Fault;
+
+impl<D: Disk> PartitionLog<D> {
+    /// Opens the directory, or makes it (partition.metadata, then a zero-length first segment), and recovers:
+    /// scans from the recovery point's segment, cuts the torn tail, rebuilds what is missing.
+    pub async fn open(home: &LogHome<D>, spec: LogSpec) -> Result<Self, Fault> {
+        let dir = spec.data_dir.join(names::partition_dir(&spec.topic, spec.partition));
+        files::make_dir(&dir).map_err(|e| faults::files("make the folder", &dir, e))?;
+        leftovers::check_topic(&dir, spec.topic_id)?;
+        let start = spec.log_start.max(0);
+        let mut log = Self {
+            home: home.clone(),
+            roll_rules: spec.rules.roll_rules(),
+            index_rules: spec.rules.index_rules(),
+            dir,
+            alignment: Alignment::BUFFERED,
+            allocates: true,
+            jobs: Jobs::new(spec.token),
+            health: Health::Good,
+            active: Segment::empty(start, spec.rules.index_rules()),
+            closed: VecDeque::new(),
+            closing: VecDeque::new(),
+            unsynced: Unsynced::default(),
+            flushing: false,
+            next_offset: start,
+            reached: LogProgress { leo: start, flushed: spec.recovery_point.max(0), log_start: start, last_epoch: -1 },
+            producers: ProducerState::new(),
+            epochs: LeaderEpochs::new(),
+            epochs_changed: false,
+            walker: new_walker(&spec.rules),
+            region: None,
+            open_span: None,
+            raw: 0,
+            tails: None,
+            spec,
+        };
+        log.reload(None).await?;
+        let checkpoint = log.spec.log_start;
+        if checkpoint > log.next_offset {
+            log.restart_at(checkpoint).await?;
+        }
+        Ok(log)
+    }
+
+    /// Throws away what is in memory and builds it from the files. With a limit, the log is cut before the batch that reaches
+    /// it.
+    pub(super) async fn reload(&mut self, limit: Option<i64>) -> Result<(), Fault> {
+        assert!(self.jobs.is_empty(), "nothing may be under way when a log is loaded");
+        self.health = Health::Broken(None);
+        self.region = None;
+        self.open_span = None;
+        self.tails = None;
+        self.flushing = false;
+        self.closing.clear();
+        self.walker.reset();
+        let mut found = leftovers::tidy(&self.dir)?;
+        if let Some(limit) = limit {
+            self.drop_segments_above(&mut found, limit)?;
+        }
+        if found.logs.is_empty() {
+            found.logs.push((self.reached.log_start, 0));
+            self.unsynced.directory = true;
+        }
+        Loading::new(self, found, limit.unwrap_or(i64::MAX))?.run().await?;
+        self.finish_loading()?;
+        self.health = Health::Good;
+        Ok(())
+    }
+
+    /// Removes the segments that begin at or above `limit`, last first; one that begins exactly there stays, empty.
+    fn drop_segments_above(&mut self, found: &mut Found, limit: i64) -> Result<(), Fault> {
+        while let Some((base, _)) = found.logs.last().copied()
+            && base > limit
+            && found.logs.len() > 1
+        {
+            leftovers::remove_segment(&self.dir, base)?;
+            found.logs.pop();
+        }
+        self.unsynced.directory = true;
+        Ok(())
+    }
+
+    /// What follows from the end that was found: bounds, epochs, snapshots, the active file.
+    fn finish_loading(&mut self) -> Result<(), Fault> {
+        let end = self.next_offset;
+        let first = self.closed.front().map_or(self.active.base, |closed| closed.base);
+        self.reached.log_start = self.reached.log_start.clamp(first, end.max(first));
+        self.reached.leo = end;
+        self.reached.flushed = self.reached.flushed.min(end);
+        self.epochs_changed |= self.epochs.truncate_end(end);
+        self.epochs_changed |= self.epochs.truncate_start(self.reached.log_start);
+        self.reached.last_epoch = self.last_epoch();
+        self.raw = self.active.end;
+        self.open_active()?;
+        self.remove_snapshots_above(end)?;
+        self.rest()
+    }
+
+    fn remove_snapshots_above(&mut self, end: i64) -> Result<(), Fault> {
+        for offset in self.snapshot_offsets()? {
+            if offset > end {
+                let path = files_of(&self.dir, offset, FileKind::Snapshot);
+                files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The offsets of the snapshots on disk, ascending.
+    pub(super) fn snapshot_offsets(&self) -> Result<Vec<i64>, Fault> {
+        let listed = files::list(&self.dir).map_err(|e| faults::files("list", &self.dir, e))?;
+        Ok(listed.iter().filter_map(|file| snapshot_offset(&file.name)).collect())
+    }
+}
+
+/// One pass over the files of a log.
+struct Loading<'a, D: Disk> {
+    log: &'a mut PartitionLog<D>,
+    found: Found,
+    limit: i64,
+    scan: Scan,
+    /// Index (among the logs found) of the first segment to verify.
+    from: usize,
+    /// What was known to be durable.
+    point: i64,
+}
+
+impl<'a, D: Disk> Loading<'a, D> {
+    fn new(log: &'a mut PartitionLog<D>, found: Found, limit: i64) -> Result<Self, Fault> {
+        let scan = Scan::new(new_walker(&log.spec.rules));
+        let mut loading = Self { point: log.reached.flushed, log, found, limit, scan, from: 0 };
+        loading.from = loading.first_to_verify()?;
+        Ok(loading)
+    }
+
+    /// The recovery point's segment, or an earlier one whose index or epochs must be built again.
+    fn first_to_verify(&mut self) -> Result<usize, Fault> {
+        let point = self.point.min(self.limit);
+        let logs = &self.found.logs;
+        let mut from = logs.iter().rposition(|(base, _)| *base <= point).unwrap_or(0);
+        for (k, (base, bytes)) in logs.iter().enumerate().take(from) {
+            if !self.has_indexes(*base, *bytes)? {
+                from = k;
+                break;
+            }
+        }
+        let path = self.log.dir.join(names::LEADER_EPOCHS);
+        let text = files::read(&path).map_err(|e| faults::files("read", &path, e))?;
+        let known = text.as_deref().and_then(|text| LeaderEpochs::parse(text).ok());
+        if known.is_none() && logs.iter().any(|(_, bytes)| *bytes > 0) {
+            from = 0;
+        }
+        self.log.epochs = known.unwrap_or_default();
+        Ok(from)
+    }
+
+    /// Whether a closed segment has index files that can be its own.
+    fn has_indexes(&self, base: i64, log_bytes: u64) -> Result<bool, Fault> {
+        for (kind, entry_bytes) in
+            [(FileKind::OffsetIndex, offset_index::ENTRY_BYTES), (FileKind::TimeIndex, time_index::ENTRY_BYTES)]
+        {
+            let path = files_of(&self.log.dir, base, kind);
+            let length = files::length(&path).map_err(|e| faults::files("look at", &path, e))?;
+            // More entries than bytes in the log: a padded file.
+            let plausible = length.is_some_and(|bytes| bytes.is_multiple_of(entry_bytes as u64) && bytes <= log_bytes);
+            if !plausible {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn run(mut self) -> Result<(), Fault> {
+        let snapshot = self.load_producers()?;
+        let logs = std::mem::take(&mut self.found.logs);
+        self.log.closed =
+            logs.iter().take(self.from).map(|(base, bytes)| Closed { base: *base, bytes: *bytes }).collect();
+        let replay_from = logs.iter().rposition(|(base, _)| *base <= snapshot).unwrap_or(0).min(self.from);
+        for (k, (base, _)) in logs.iter().enumerate().take(self.from).skip(replay_from) {
+            self.replay(*base, snapshot, logs[k + 1].0)?;
+            tokio::task::yield_now().await;
+        }
+        for k in self.from..logs.len() {
+            let next_base = logs.get(k + 1).map(|(base, _)| *base);
+            let goes_on = self.verify(logs[k], next_base)?;
+            if !goes_on {
+                for (base, _) in logs[k + 1..].iter().rev() {
+                    leftovers::remove_segment(&self.log.dir, *base)?;
+                }
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Loads the newest usable snapshot at or below the first segment to verify; gives its offset.
+    fn load_producers(&mut self) -> Result<i64, Fault> {
+        let expiry = Expiry { now_ms: wall_clock_ms(), expiration_ms: self.log.spec.rules.producer_expiration_ms };
+        let base = self.found.logs[self.from].0;
+        let first = self.found.logs[0].0;
+        for offset in self.found.snapshots.iter().rev().copied().filter(|offset| *offset <= base) {
+            let path = files_of(&self.log.dir, offset, FileKind::Snapshot);
+            let bytes = files::read(&path).map_err(|e| faults::files("read", &path, e))?.unwrap_or_default();
+            match ProducerState::load(&bytes, Some(expiry)) {
+                Ok(state) => {
+                    self.log.producers = state;
+                    return Ok(offset);
+                }
+                // As stock does: a snapshot that cannot be read is no snapshot; an older one and more replay will do.
+                Err(_unreadable) => files::remove(&path).map_err(|e| faults::files("remove", &path, e))?,
+            }
+        }
+        self.log.producers = ProducerState::new();
+        Ok(first)
+    }
+
+    /// Only the producer state of a segment below the first to verify, from `snapshot` on.
+    fn replay(&mut self, base: i64, snapshot: i64, next_base: i64) -> Result<(), Fault> {
+        let path = files_of(&self.log.dir, base, FileKind::Log);
+        let producers = &mut self.log.producers;
+        let scanned = self.scan.run(&path, Bounds { base, limit: self.limit }, |found| {
+            if found.header.base_offset >= snapshot {
+                producers.update(&found.header, found.marker);
+            }
+        });
+        match scanned.map_err(|e| faults::files("read", &path, e))? {
+            Scanned { stopped: None, .. } => Ok(()),
+            Scanned { stopped: Some(stopped), next_offset, .. } => {
+                Err(faults::damage(&path, next_offset, next_base, &stopped.to_string()))
+            }
+        }
+    }
+
+    /// Verifies a segment and rebuilds everything that follows from it. False when the log ends in it although there are
+    /// later segments.
+    fn verify(&mut self, (base, bytes): (i64, u64), next_base: Option<i64>) -> Result<bool, Fault> {
+        let path = files_of(&self.log.dir, base, FileKind::Log);
+        let log = &mut *self.log;
+        log.active = Segment::empty(base, log.index_rules);
+        let missing = files::length(&path).map_err(|e| faults::files("look at", &path, e))?.is_none();
+        let scanned = if missing {
+            Scanned { end: 0, next_offset: base, stopped: None }
+        } else {
+            let bounds = Bounds { base, limit: self.limit };
+            let scanned = self.scan.run(&path, bounds, |found| {
+                log.note_batch(&found.header, found.marker, found.position);
+            });
+            scanned.map_err(|e| faults::files("read", &path, e))?
+        };
+        let ends_here = self.ends_here(&scanned, next_base, base)?;
+        let log = &mut *self.log;
+        log.active.end = scanned.end;
+        log.next_offset = scanned.next_offset;
+        log.active.first_write = scanned.end == 0;
+        if !ends_here {
+            log.active.indexes.finish(&log.dir).map_err(|e| faults::files("index", &path, e))?;
+            log.closed.push_back(Closed { base, bytes: scanned.end });
+            log.unsynced.segments.push_back(base);
+        }
+        if scanned.end < bytes {
+            if ends_here {
+                // An index longer than the log gives wrong positions: it goes first.
+                self.log.active.indexes.reset_files(&self.log.dir).map_err(|e| faults::files("index", &path, e))?;
+            }
+            files::set_len(&path, scanned.end).map_err(|e| faults::files("cut", &path, e))?;
+        } else if ends_here {
+            self.log.active.indexes.reset_files(&self.log.dir).map_err(|e| faults::files("index", &path, e))?;
+        }
+        self.log.active.allocated = scanned.end;
+        Ok(next_base.is_none() || !ends_here)
+    }
+
+    /// Whether the log ends in this segment; an error when what ends it must not be cut away.
+    fn ends_here(&self, scanned: &Scanned, next_base: Option<i64>, base: i64) -> Result<bool, Fault> {
+        let (Some(next_base), Some(stopped)) = (next_base, &scanned.stopped) else {
+            return Ok(next_base.is_none());
+        };
+        let path = files_of(&self.log.dir, base, FileKind::Log);
+        let end = scanned.next_offset;
+        if end == next_base {
+            // Rolled, but not yet trimmed: what follows is room that was allocated in advance.
+            return Ok(false);
+        }
+        // What was never flushed may be torn anywhere; without any recovery point only the last segment may be.
+        let torn = *stopped == Stopped::Limit || (end < next_base && end >= self.point && self.point > 0);
+        if torn {
+            return Ok(true);
+        }
+        Err(faults::damage(&path, end, next_base, &stopped.to_string()))
+    }
+}
+
+fn snapshot_offset(name: &str) -> Option<i64> {
+    match names::parse_file_name(name)? {
+        FileName { offset, kind: FileKind::Snapshot, leftover: None } => Some(offset),
+        _ => None,
+    }
+}
+
+/// The time of day, ms.
+fn wall_clock_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,1 @@
+//! `finish | cut | check DIR`: work on the directory of a partition that no data plane serves.

@@ -1,0 +1,142 @@
+//! Walks a segment file from front to back, with checksums, and says where its whole valid batches end.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use twinlog_proto::records::batch::BatchHeader;
+use twinlog_proto::records::batches::{BatchEvent, BatchWalker, EndMarker};
+
+use crate::disk::files::Reading;
+use crate::limits::SCAN_BYTES;
+
+/// The walk of one segment file.
+#[derive(Debug)]
+pub(super) struct Scan {
+    walker: BatchWalker,
+    buffer: Vec<u8>,
+}
+
+/// The bounds of a walk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// The offset that names the segment.
+    pub(super) base: i64,
+    /// Batches that reach this offset are not taken; the walk ends before them.
+    pub(super) limit: i64,
+}
+
+/// How a walk ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Scanned {
+    /// File position after the last batch taken.
+    pub(super) end: u64,
+    /// Offset after the last batch taken; the segment's base when there is none.
+    pub(super) next_offset: i64,
+    /// Why the walk ended there; none when that is the end of the file.
+    pub(super) stopped: Option<Stopped>,
+}
+
+/// Why a walk ended before the file did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// The next batch reaches the limit.
+    Limit,
+    /// What follows is no valid batch of this segment.
+    Invalid(String),
+    /// The file ends inside of a batch.
+    CutOff,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limit => f.write_str("the log is cut here"),
+            Self::Invalid(why) => f.write_str(why),
+            Self::CutOff => f.write_str("the file ends inside of a batch"),
+        }
+    }
+}
+
+/// A batch of a segment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) header: BatchHeader,
+    pub(super) marker: Option<EndMarker>,
+    /// Its file position.
+    pub(super) position: u64,
+}
+
+impl Scan {
+    pub(super) fn new(walker: BatchWalker) -> Self {
+        Self { walker, buffer: vec![0; SCAN_BYTES] }
+    }
+
+    /// Walks `path`; `visit` sees every valid batch in order.
+    pub(super) fn run(&mut self, path: &Path, bounds: Bounds, mut visit: impl FnMut(&Found)) -> io::Result<Scanned> {
+        let mut reading = Reading::open(path, 0)?;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.walker.reset();
+        let mut scanned = Scanned { end: 0, next_offset: bounds.base, stopped: None };
+        let result = loop {
+            match reading.next(&mut buffer) {
+                Ok(0) => break Ok(()),
+                Ok(read) => {
+                    self.take(&buffer[..read], bounds, &mut scanned, &mut visit);
+                    if scanned.stopped.is_some() {
+                        break Ok(());
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer = buffer;
+        result?;
+        if scanned.stopped.is_none() && self.walker.pending_bytes() > 0 {
+            scanned.stopped = Some(Stopped::CutOff);
+        }
+        Ok(scanned)
+    }
+
+    fn take(&mut self, mut bytes: &[u8], bounds: Bounds, scanned: &mut Scanned, visit: &mut impl FnMut(&Found)) {
+        loop {
+            let fed = match self.walker.feed(bytes) {
+                Ok(fed) => fed,
+                Err(error) => {
+                    scanned.stopped = Some(Stopped::Invalid(error.to_string()));
+                    return;
+                }
+            };
+            bytes = &bytes[fed.consumed..];
+            match fed.event {
+                None => return,
+                Some(BatchEvent::Header(header)) => {
+                    scanned.stopped = misfit(&header, bounds, scanned.next_offset);
+                    if scanned.stopped.is_some() {
+                        return;
+                    }
+                }
+                Some(BatchEvent::Batch { header, marker }) => {
+                    visit(&Found { header, marker, position: scanned.end });
+                    scanned.end += header.size_bytes() as u64;
+                    scanned.next_offset = header.next_offset();
+                }
+            }
+        }
+    }
+}
+
+/// Why this batch cannot stand here, if it cannot.
+fn misfit(header: &BatchHeader, bounds: Bounds, next_offset: i64) -> Option<Stopped> {
+    if header.last_offset() >= bounds.limit {
+        return Some(Stopped::Limit);
+    }
+    let (base, offset) = (bounds.base, header.base_offset);
+    if offset < next_offset {
+        return Some(Stopped::Invalid(format!("a batch at offset {offset} follows offset {next_offset}")));
+    }
+    if header.last_offset() - base > i64::from(i32::MAX) {
+        return Some(Stopped::Invalid(format!("offset {offset} is too far from the segment's base {base}")));
+    }
+    None
+}
