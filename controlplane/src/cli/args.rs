@@ -25,10 +25,10 @@ pub enum Verb {
     /// Mirror an embedded source (or a real one) into a temporary folder, with progress, figures and a verdict.
     #[command(after_help = "Examples:\n  twinlog demo\n  twinlog demo --bytes 8GiB --partitions 16")]
     Demo(Demo),
-    /// Create, list, describe mirrors.
+    /// Create, list, describe and delete mirrors.
     #[command(subcommand)]
     Mirrors(Mirrors),
-    /// Start and stop the topics of a mirror.
+    /// Start, pause, resume and stop the topics of a mirror.
     #[command(subcommand)]
     Topics(Topics),
     /// Last mirrored offsets (and epochs): where mirrored data ended when a topic was stopped.
@@ -176,6 +176,14 @@ pub enum Mirrors {
         #[command(flatten)]
         ask: Ask,
     },
+    /// Delete a mirror all of whose topics are stopped; files stay.
+    #[command(after_help = "Example:\n  twinlog topics stop dr --include '.*' --wait && twinlog mirrors delete dr")]
+    Delete {
+        /// The mirror.
+        name: String,
+        #[command(flatten)]
+        ask: Ask,
+    },
 }
 
 /// `twinlog topics`.
@@ -189,6 +197,12 @@ pub enum Topics {
     /// Stop mirroring topics and record where mirrored data ends.
     #[command(after_help = "Example:\n  twinlog topics stop dr --topic orders --wait --timeout 60s")]
     Stop(TopicsArgs),
+    /// Let records wait at the source; the topics stay read-only here.
+    #[command(after_help = "Example:\n  twinlog topics pause dr --topic orders --wait")]
+    Pause(TopicsArgs),
+    /// Go on where a pause began.
+    #[command(after_help = "Example:\n  twinlog topics resume dr --include 'orders-.*'")]
+    Resume(TopicsArgs),
 }
 
 /// The topics a command is about.
@@ -208,7 +222,7 @@ pub struct TopicsArgs {
     /// Start only: cut everything that is here and mirror anew.
     #[arg(long)]
     pub from_scratch: bool,
-    /// Wait until every partition is there (MIRRORING after start, STOPPED after stop).
+    /// Wait until every partition is there (MIRRORING after start and resume, STOPPED after stop, PAUSED after pause).
     #[arg(long)]
     pub wait: bool,
     /// How long to wait.

@@ -1,4 +1,4 @@
-//! `twinlog mirrors create | list | describe`.
+//! `twinlog mirrors create | list | describe | delete`.
 
 use super::args::{Ask, Mirrors};
 use super::failure::Failure;
@@ -6,6 +6,7 @@ use super::{connect, describe, output};
 use serde::Serialize;
 use std::path::Path;
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
+use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
 use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::properties;
 
@@ -20,6 +21,7 @@ pub(super) fn run(verb: &Mirrors) -> Result<(), Failure> {
         }
         Mirrors::List { ask } => list(ask),
         Mirrors::Describe { name, topic, ask } => show(name.as_deref(), topic, ask),
+        Mirrors::Delete { name, ask } => delete(name, ask),
     }
 }
 
@@ -31,6 +33,16 @@ fn create(name: &str, settings: Vec<(String, String)>, ask: &Ask) -> Result<(), 
         output::json(&serde_json::json!({ "mirror": name }))
     } else {
         output::line(&format!("mirror {name} created"))
+    }
+}
+
+fn delete(name: &str, ask: &Ask) -> Result<(), Failure> {
+    let answer = connect(ask)?.ask(&DeleteMirrorRequest { mirror_name: name.to_owned() })?;
+    describe::refuse(answer.error_code, answer.error_message.as_deref(), &format!("mirror {name} is not deleted"))?;
+    if ask.json {
+        output::json(&serde_json::json!({ "mirror": name }))
+    } else {
+        output::line(&format!("mirror {name} deleted"))
     }
 }
 

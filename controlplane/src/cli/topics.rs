@@ -1,4 +1,4 @@
-//! `twinlog topics start | stop`.
+//! `twinlog topics start | stop | pause | resume`.
 
 use super::args::{Topics, TopicsArgs};
 use super::describe::{self, Mirror};
@@ -10,6 +10,8 @@ use serde::Serialize;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::pause_mirror_topics::{self, PauseMirrorTopicsRequest};
+use twinlog_proto::messages::resume_mirror_topics::{self, ResumeMirrorTopicsRequest};
 use twinlog_proto::messages::start_mirror_topics::{self, StartMirrorTopicsRequest};
 use twinlog_proto::messages::stop_mirror_topics::{self, StopMirrorTopicsRequest};
 
@@ -26,6 +28,8 @@ pub(super) fn run(verb: &Topics) -> Result<(), Failure> {
     match verb {
         Topics::Start(args) => start(args),
         Topics::Stop(args) => stop(args),
+        Topics::Pause(args) => pause(args),
+        Topics::Resume(args) => resume(args),
     }
 }
 
@@ -56,38 +60,74 @@ fn start(args: &TopicsArgs) -> Result<(), Failure> {
 
 fn stop(args: &TopicsArgs) -> Result<(), Failure> {
     needs_a_topic(args)?;
-    if args.from_scratch {
-        return Err(Failure::usage("--from-scratch says how to start", "leave it out"));
-    }
+    starts_only(args)?;
     let mut client = connect(&args.ask)?;
-    let (names, patterns) = selected(args, &mut client)?;
+    // With --exclude the topics are selected here, since the request has no place for exceptions. Without it the patterns travel, so
+    // that topics that are found later stay stopped too.
+    let (names, patterns) = if args.exclude.is_empty() {
+        (args.topic.clone(), args.include.clone())
+    } else {
+        (selected(args, &mut client)?, Vec::new())
+    };
     let topics = names.into_iter().map(|name| stop_mirror_topics::TopicData { topic_name: name, ..Default::default() });
-    let answer = client.ask(&StopMirrorTopicsRequest {
-        mirror_name: args.mirror.clone(),
-        topics: topics.collect(),
-        patterns,
-    })?;
+    let request = StopMirrorTopicsRequest { mirror_name: args.mirror.clone(), topics: topics.collect(), patterns };
+    let answer = client.ask(&request)?;
     let outcomes = answer.topics.into_iter().map(|topic| (topic.name, topic.error_code)).collect();
-    finish(args, &mut client, "STOPPED", "stopped", answer.error_code, answer.error_message.as_deref(), outcomes)
+    let message = answer.error_message.as_deref();
+    finish(args, &mut client, "STOPPED", "stopped", answer.error_code, message, outcomes)
 }
 
-/// The topics to name and the patterns to send. With `--exclude` the mirror's topics are selected here, since the request has no
-/// place for exceptions; without it the patterns travel, so that topics found later stay stopped too.
-fn selected(args: &TopicsArgs, client: &mut Client) -> Result<(Vec<String>, Vec<String>), Failure> {
-    if args.exclude.is_empty() {
-        return Ok((args.topic.clone(), args.include.clone()));
-    }
+fn pause(args: &TopicsArgs) -> Result<(), Failure> {
+    needs_a_topic(args)?;
+    starts_only(args)?;
+    let mut client = connect(&args.ask)?;
+    let names = selected(args, &mut client)?;
+    let topics =
+        names.into_iter().map(|name| pause_mirror_topics::TopicData { topic_name: name, ..Default::default() });
+    let answer =
+        client.ask(&PauseMirrorTopicsRequest { mirror_name: args.mirror.clone(), topics: topics.collect() })?;
+    let outcomes = answer.topics.into_iter().map(|topic| (topic.name, topic.error_code)).collect();
+    let message = answer.error_message.as_deref();
+    finish(args, &mut client, "PAUSED", "paused", answer.error_code, message, outcomes)
+}
+
+fn resume(args: &TopicsArgs) -> Result<(), Failure> {
+    needs_a_topic(args)?;
+    starts_only(args)?;
+    let mut client = connect(&args.ask)?;
+    let names = selected(args, &mut client)?;
+    let topics =
+        names.into_iter().map(|name| resume_mirror_topics::TopicData { topic_name: name, ..Default::default() });
+    let answer =
+        client.ask(&ResumeMirrorTopicsRequest { mirror_name: args.mirror.clone(), topics: topics.collect() })?;
+    let outcomes = answer.topics.into_iter().map(|topic| (topic.name, topic.error_code)).collect();
+    let message = answer.error_message.as_deref();
+    finish(args, &mut client, "MIRRORING", "resumed", answer.error_code, message, outcomes)
+}
+
+/// The mirror's topics that the command line selects, and those that it names.
+fn selected(args: &TopicsArgs, client: &mut Client) -> Result<Vec<String>, Failure> {
     let patterns = |texts: &[String]| {
         Patterns::compile(texts).map_err(|cause| Failure::usage(cause, "write a regular expression in RE2 syntax"))
     };
     let (include, exclude) = (patterns(&args.include)?, patterns(&args.exclude)?);
+    if args.include.is_empty() && args.exclude.is_empty() {
+        return Ok(args.topic.clone());
+    }
     let mirrors = describe::ask(client, Some(&args.mirror), &[])?;
     let known = mirrors.iter().flat_map(|mirror| &mirror.topics).map(|topic| topic.topic.clone());
     let mut names: Vec<String> = known.filter(|name| include.matches(name)).chain(args.topic.iter().cloned()).collect();
     names.retain(|name| !exclude.matches(name));
     names.sort();
     names.dedup();
-    Ok((names, Vec::new()))
+    Ok(names)
+}
+
+fn starts_only(args: &TopicsArgs) -> Result<(), Failure> {
+    if args.from_scratch {
+        return Err(Failure::usage("--from-scratch says how to start", "leave it out"));
+    }
+    Ok(())
 }
 
 fn needs_a_topic(args: &TopicsArgs) -> Result<(), Failure> {
@@ -125,7 +165,7 @@ fn finish(
     }
     describe::refuse(code, message, &format!("topics are not {done}"))?;
     if outcomes.is_empty() && !args.ask.json {
-        output::line("no topic matches now; later ones will be found")?;
+        output::line("no topic matches now")?;
     }
     waited
 }
