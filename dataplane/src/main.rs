@@ -1,1 +1,77 @@
-fn main() {}
+//! `twinlog-dataplane`: the process that fetches and stores records.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use dataplane::allocator::CountingAllocator;
+use dataplane::config::{Config, Flags};
+use dataplane::node;
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Mirrors record batches from Kafka clusters into segment files. Started by `twinlog up`, or by hand.
+#[derive(Debug, Parser)]
+#[command(name = "twinlog-dataplane", version, args_conflicts_with_subcommands = true)]
+struct Args {
+    /// Configuration file, sections [node] and [dataplane].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directories that hold partitions.
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    data: Vec<PathBuf>,
+    /// Directory for everything else.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// A number of cores, or a list of processors such as 0,2 or 4-7.
+    #[arg(long, value_name = "LIST|N")]
+    cores: Option<String>,
+    /// Form of the log lines on stderr.
+    #[arg(long, value_enum, default_value_t = LogFormat::Human)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum LogFormat {
+    Human,
+    Json,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    start_log(args.log_format);
+    let config = match read(&args) {
+        Ok(config) => config,
+        Err(why) => return refuse(&*why),
+    };
+    match node::run(&config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => refuse(&why),
+    }
+}
+
+fn read(args: &Args) -> Result<Config, Box<dyn std::error::Error>> {
+    let flags = Flags { data: args.data.clone(), state: args.state.clone(), cores: args.cores.clone() };
+    let current = std::env::current_dir()?;
+    let Some(file) = &args.config else { return Ok(Config::from_flags(&flags, &current)?) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|cause| format!("the configuration file {} cannot be read: {cause}", file.display()))?;
+    Ok(Config::parse(file, &text, &flags, &current)?)
+}
+
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match format {
+        LogFormat::Human => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "one clear line for people, whatever the log's form and filter")]
+fn refuse(why: &dyn std::error::Error) -> ExitCode {
+    eprintln!("twinlog-dataplane: {why}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,101 @@
+//! Which processors the cores run on, and pinning a thread to one.
+
+use crate::config::ConfigError;
+
+/// What the configuration says about cores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CoreChoice {
+    /// So many, on the first processors that this process may use.
+    Count(usize),
+    /// On these processors.
+    List(Vec<usize>),
+}
+
+impl CoreChoice {
+    /// `3` (three cores), `0,2` or `4-7` (these processors).
+    ///
+    /// # Errors
+    /// Text of another form, no core at all, or a processor twice.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let bad = || ConfigError::Value {
+            key: "cores",
+            value: text.to_owned(),
+            bounds: format!(
+                "a number of cores (1 to {CORES_MAX}) or a list of processors such as 0,2 or 4-7 is allowed"
+            ),
+        };
+        if let Ok(count) = text.trim().parse::<usize>() {
+            return if (1..=CORES_MAX).contains(&count) { Ok(Self::Count(count)) } else { Err(bad()) };
+        }
+        let mut list = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) else {
+                return Err(bad());
+            };
+            if first > last || last - first >= CORES_MAX {
+                return Err(bad());
+            }
+            list.extend(first..=last);
+        }
+        let mut sorted = list.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if list.is_empty() || list.len() > CORES_MAX || sorted.len() != list.len() {
+            return Err(bad());
+        }
+        Ok(Self::List(list))
+    }
+
+    /// How many cores.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Count(count) => *count,
+            Self::List(list) => list.len(),
+        }
+    }
+
+    /// The processor of each core; `None` where there are not enough of them to pin to.
+    #[must_use]
+    pub fn processors(&self) -> Vec<Option<usize>> {
+        match self {
+            Self::List(list) => list.iter().copied().map(Some).collect(),
+            Self::Count(count) => {
+                let mut usable = core_affinity::get_core_ids().unwrap_or_default();
+                // The last ones: the first processor takes most interrupts and other work.
+                usable.sort_by_key(|id| std::cmp::Reverse(id.id));
+                (0..*count).map(|at| usable.get(at).map(|id| id.id)).collect()
+            }
+        }
+    }
+}
+
+/// Pins the calling thread; false when the system refuses.
+#[must_use]
+pub fn pin(processor: usize) -> bool {
+    core_affinity::set_for_current(core_affinity::CoreId { id: processor })
+}
+
+/// The most cores of one data plane: the channel has no room for more.
+const CORES_MAX: usize = twinlog_proto::channel::layout::CORES_MAX as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_a_count_and_anything_else_is_a_list() {
+        assert_eq!(CoreChoice::parse("3").unwrap(), CoreChoice::Count(3));
+        assert_eq!(CoreChoice::parse("0,2").unwrap(), CoreChoice::List(vec![0, 2]));
+        assert_eq!(CoreChoice::parse("4-6, 1").unwrap(), CoreChoice::List(vec![4, 5, 6, 1]));
+        assert_eq!(CoreChoice::parse("3-3").unwrap(), CoreChoice::List(vec![3]));
+    }
+
+    #[test]
+    fn text_that_names_no_cores_is_refused() {
+        for text in ["", "0", "999", "a", "1,x", "3-1", "1,1", "0-100000", ","] {
+            assert!(CoreChoice::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What everything on one core shares: its log home, its board and page, its partitions, its deadlines. Never leaves its thread.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashSet, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{Notify, Semaphore};
+use twinlog_proto::channel::message::Event;
+
+use crate::checkpoints::Checkpoints;
+use crate::control::outbox::Outbox;
+use crate::disk::Disk;
+use crate::fault::{CoreCause, Fault};
+use crate::housekeeping::Tracker;
+use crate::limits::{FLUSHES_PER_TICK, LOG_JOBS_PER_CORE};
+use crate::log::LogHome;
+use crate::metrics::{Counter, Metrics};
+use crate::mirror::partition::{Partition, Place};
+use crate::mirror::retry::Jitter;
+use crate::wire::watch::Watchdog;
+
+/// What the configuration says about a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoreSettings {
+    /// Which core, from 0.
+    pub number: u32,
+    /// How many there are.
+    pub cores: u32,
+    /// How long mirrored bytes may stay without a sync.
+    pub flush_interval: Duration,
+    /// How many bytes may.
+    pub flush_bytes: u64,
+    /// Connections to one source broker.
+    pub connections_per_broker: u32,
+}
+
+/// See the module text.
+pub struct Shared<D: Disk> {
+    /// The configuration.
+    pub settings: CoreSettings,
+    /// What the logs share.
+    pub home: LogHome<D>,
+    /// Deadlines of connections.
+    pub dog: Watchdog,
+    /// Board and events.
+    pub outbox: RefCell<Outbox>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Writes the checkpoint files.
+    pub tracker: Tracker,
+    checkpoints: Arc<Checkpoints>,
+    /// Logs that were opened before: what the checkpoint files said at the start holds for them no longer.
+    opened: RefCell<HashSet<PathBuf>>,
+    /// Bounds the jobs on logs.
+    pub jobs: Semaphore,
+    partitions: RefCell<Vec<Option<Rc<Partition<D>>>>>,
+    /// Dirty logs, the one that has been so for longest first.
+    dirty: RefCell<VecDeque<(u32, Instant)>>,
+    /// Logs that were dirty by then are flushed at once: there is too much to lose.
+    pressed_until: Cell<Option<Instant>>,
+    unflushed_bytes: Cell<u64>,
+    jitter: RefCell<Jitter>,
+    jobs_running: Cell<usize>,
+    job_over: Notify,
+    fault: RefCell<Option<CoreCause>>,
+    fault_bell: Notify,
+}
+
+impl<D: Disk> std::fmt::Debug for Shared<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl<D: Disk> Shared<D> {
+    /// A core without partitions.
+    #[must_use]
+    pub fn new(
+        settings: CoreSettings,
+        home: LogHome<D>,
+        ends: (Outbox, Metrics),
+        kept: (Arc<Checkpoints>, Tracker),
+    ) -> Self {
+        let ((outbox, metrics), (checkpoints, tracker)) = (ends, kept);
+        let seed = now_ms().cast_unsigned() ^ (u64::from(settings.number) << 48);
+        Self {
+            settings,
+            home,
+            dog: Watchdog::default(),
+            outbox: RefCell::new(outbox),
+            metrics,
+            checkpoints,
+            tracker,
+            opened: RefCell::new(HashSet::new()),
+            jobs: Semaphore::new(LOG_JOBS_PER_CORE),
+            partitions: RefCell::new(Vec::new()),
+            dirty: RefCell::new(VecDeque::with_capacity(DIRTY)),
+            pressed_until: Cell::new(None),
+            unflushed_bytes: Cell::new(0),
+            jitter: RefCell::new(Jitter::new(seed)),
+            jobs_running: Cell::new(0),
+            job_over: Notify::new(),
+            fault: RefCell::new(None),
+            fault_bell: Notify::new(),
+        }
+    }
+
+    /// Adds a partition under a token of its own, which `make` gets.
+    pub fn add(&self, make: impl FnOnce(u32) -> Rc<Partition<D>>) -> Rc<Partition<D>> {
+        let mut partitions = self.partitions.borrow_mut();
+        let token = partitions.iter().position(Option::is_none).unwrap_or(partitions.len());
+        let partition = make(token as u32);
+        if token == partitions.len() {
+            partitions.push(None);
+        }
+        partitions[token] = Some(Rc::clone(&partition));
+        self.metrics.set(Counter::Partitions, partitions.iter().flatten().count() as u64);
+        partition
+    }
+
+    /// Lets go of a partition: its token and its slot are free.
+    pub fn remove(&self, partition: &Partition<D>) {
+        let mut partitions = self.partitions.borrow_mut();
+        if let Some(entry) = partitions.get_mut(partition.token as usize) {
+            *entry = None;
+        }
+        self.metrics.set(Counter::Partitions, partitions.iter().flatten().count() as u64);
+        // A slot that the board does not have was refused when the partition came.
+        self.outbox.borrow().clear(partition.place.slot).ok();
+    }
+
+    /// The recovery point (0 unknown) and log start (-1 unknown) to open a log with.
+    #[must_use]
+    pub fn known_of(&self, place: &Place) -> (i64, i64) {
+        if !self.opened.borrow_mut().insert(place.directory()) {
+            return (0, -1);
+        }
+        let (dir, topic, index) = (&place.data_dir, &*place.topic, place.index);
+        let recovery_point = self.checkpoints.recovery_point(dir, topic, index).unwrap_or(0);
+        (recovery_point, self.checkpoints.log_start(dir, topic, index).unwrap_or(-1))
+    }
+
+    /// The partition of a token.
+    #[must_use]
+    pub fn partition(&self, token: u32) -> Option<Rc<Partition<D>>> {
+        self.partitions.borrow().get(token as usize).cloned().flatten()
+    }
+
+    /// All partitions, as they are now.
+    #[must_use]
+    pub fn all(&self) -> Vec<Rc<Partition<D>>> {
+        self.partitions.borrow().iter().flatten().cloned().collect()
+    }
+
+    /// Puts the partition's present value on the board.
+    pub fn publish(&self, partition: &Partition<D>) {
+        partition.note_progress(now_ms());
+        let value = partition.board_value();
+        let slot = partition.place.slot;
+        let mut outbox = self.outbox.borrow_mut();
+        if outbox.publish(slot, &value).is_ok() && partition.shows_news(&value) {
+            outbox.event(Event::Changed { slot });
+        }
+    }
+
+    /// A random number, for pauses.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.jitter.borrow_mut().next()
+    }
+
+    /// A partition's fault: it stops. A core's fault: everything stops.
+    pub fn fail(&self, partition: &Partition<D>, fault: Fault) {
+        partition.fail(&fault);
+        self.publish(partition);
+        self.metrics.add(Counter::FaultsPartition, 1);
+        let (from, to) = fault.range();
+        self.outbox.borrow_mut().event(Event::Fault { slot: partition.place.slot, code: fault.code(), from, to });
+        if let Fault::Core(cause) = fault {
+            self.fail_core(cause);
+        }
+    }
+
+    /// The partition's log failed: it must be settled before anything else is asked of it.
+    pub fn log_broke(&self, partition: &Partition<D>, fault: Fault) {
+        partition.set_broken(true);
+        self.fail(partition, fault);
+    }
+
+    /// The core can go on no longer.
+    pub fn fail_core(&self, cause: CoreCause) {
+        self.fault.borrow_mut().get_or_insert(cause);
+        self.fault_bell.notify_one();
+    }
+
+    /// Waits until the core can go on no longer, and says why.
+    pub async fn failed(&self) -> CoreCause {
+        loop {
+            if let Some(cause) = self.fault.borrow_mut().take() {
+                return cause;
+            }
+            self.fault_bell.notified().await;
+        }
+    }
+
+    /// A job on a log begins; counted until the guard is dropped.
+    #[must_use]
+    pub fn job(self: &Rc<Self>) -> Job<D> {
+        self.jobs_running.set(self.jobs_running.get() + 1);
+        Job(Rc::clone(self))
+    }
+
+    /// Waits until no job is under way.
+    pub async fn jobs_over(&self) {
+        while self.jobs_running.get() > 0 {
+            self.job_over.notified().await;
+        }
+    }
+
+    /// The log end of a partition moved by `bytes` (an estimate): it wants a flush some time.
+    pub fn dirty(&self, partition: &Partition<D>, now: Instant) {
+        if partition.dirty_since(now) {
+            self.dirty.borrow_mut().push_back((partition.token, now));
+        }
+    }
+
+    /// Counts bytes that a flush has yet to cover.
+    pub fn unflushed(&self, bytes: u64) {
+        self.unflushed_bytes.set(self.unflushed_bytes.get() + bytes);
+    }
+
+    /// Starts the flushes that are due; the rest of them at the next tick, for syncs and writes share the same writers.
+    pub fn flush_due(&self, now: Instant) {
+        if self.unflushed_bytes.get() >= self.settings.flush_bytes {
+            self.unflushed_bytes.set(0);
+            self.pressed_until.set(Some(now));
+        }
+        for _started in 0..FLUSHES_PER_TICK {
+            let Some((token, since)) = self.dirty.borrow().front().copied() else { return };
+            let pressed = self.pressed_until.get().is_some_and(|until| since <= until);
+            if !pressed && since + self.settings.flush_interval > now {
+                return;
+            }
+            self.dirty.borrow_mut().pop_front();
+            if let Some(partition) = self.partition(token) {
+                self.begin_flush(&partition, now);
+            }
+        }
+    }
+
+    fn begin_flush(&self, partition: &Partition<D>, now: Instant) {
+        partition.set_clean();
+        match partition.look(crate::log::PartitionLog::begin_flush) {
+            Some(Ok(_begun)) => {}
+            Some(Err(fault)) => self.log_broke(partition, fault),
+            // A job has the log: what is dirty after it is flushed next time.
+            None => self.dirty(partition, now),
+        }
+    }
+}
+
+/// A job under way; see [`Shared::job`].
+#[derive(Debug)]
+pub struct Job<D: Disk>(Rc<Shared<D>>);
+
+impl<D: Disk> Drop for Job<D> {
+    fn drop(&mut self) {
+        self.0.jobs_running.set(self.0.jobs_running.get() - 1);
+        self.0.job_over.notify_waiters();
+        self.0.job_over.notify_one();
+    }
+}
+
+/// Wall clock, ms since 1970.
+#[must_use]
+pub fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// Dirty logs that fit without the list growing.
+const DIRTY: usize = 4096;

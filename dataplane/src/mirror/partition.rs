@@ -1,0 +1,507 @@
+//! One partition on its core: its log, what it needs next, and what the board says of it.
+//!
+//! The log lies in a cell: a pump borrows it for the length of one call, never across an await. A job that must await on it
+//! (open, finish, cut) takes it out, which ends an open region; the pump sees that by its region number and drops the rest.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState, identity};
+use twinlog_proto::ids::Uuid;
+
+use super::plan::{Doing, Have, LogHere, Wish};
+use super::progress::{Facts, FaultView, SourceView, board_value};
+use super::retry::Backoff;
+use super::team::Seat;
+use crate::disk::Disk;
+use crate::fault::Fault;
+use crate::limits::PARTITION_PAUSE_MS_MAX;
+use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog, RegionEnd, RegionRules};
+use crate::wire::leaders::Leader;
+use crate::wire::session::Want;
+
+/// What an assignment says of a partition, apart from the wish.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Board slot.
+    pub slot: u32,
+    /// Topic name.
+    pub topic: Rc<str>,
+    /// Topic id, zero when the source has none.
+    pub topic_id: Uuid,
+    /// Partition index.
+    pub index: i32,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// Rules of the log.
+    pub rules: LogRules,
+}
+
+impl Place {
+    /// The partition's own directory.
+    #[must_use]
+    pub fn directory(&self) -> PathBuf {
+        self.data_dir.join(format!("{}-{}", self.topic, self.index))
+    }
+}
+
+/// What a mirroring partition needs from its source next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The source's log start: there is no local log.
+    Start,
+    /// Both ends of the source's log: it says that our offset is none of its.
+    Range,
+    /// A leader epoch that is not below this one.
+    Epoch(i32),
+    /// Records.
+    Records,
+}
+
+/// See the module text.
+pub struct Partition<D: Disk> {
+    /// By which the core names it.
+    pub token: u32,
+    /// Where it belongs.
+    pub place: Place,
+    /// The slot's identity.
+    identity: u64,
+    state: RefCell<State>,
+    log: RefCell<Option<Box<PartitionLog<D>>>>,
+    open_region: Cell<u64>,
+    regions: Cell<u64>,
+    /// State, fault, version and attempt as the board showed them last.
+    shown: Cell<Option<(SlotState, FaultCode, u32, u32)>>,
+    /// Where it sits: the pump that fetches for it.
+    pub seat: RefCell<Option<Seat<D>>>,
+}
+
+struct State {
+    wish: Wish,
+    version: u64,
+    tried: Option<Wish>,
+    carried_out: Option<(u64, i32)>,
+    cut: Option<(i64, i32)>,
+    busy: bool,
+    broken: bool,
+    log_here: LogHere,
+    doing: Doing,
+    need: Need,
+    /// The source has answered a fetch since fetching began.
+    met: bool,
+    leader: Option<Leader>,
+    source: SourceView,
+    fault: FaultView,
+    caught_up_at_ms: i64,
+    batches: u64,
+    bytes: u64,
+    last_progress: Option<LogProgress>,
+    batch_bytes: Option<u32>,
+    bytes_min: u32,
+    pause: Backoff,
+    retry_at: Option<Instant>,
+    corrupt_tries: u32,
+    sync_asked_at: Option<Instant>,
+    followed_start_at: Option<Instant>,
+}
+
+/// A region that a pump has open; worthless once the log was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region(u64);
+
+impl<D: Disk> std::fmt::Debug for Partition<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.place.topic, self.place.index)
+    }
+}
+
+impl<D: Disk> Partition<D> {
+    /// A partition of which nothing is known yet.
+    #[must_use]
+    pub fn new(token: u32, place: Place, wish: Wish, version: u64, first_pause_ms: u64) -> Self {
+        let state = State {
+            wish,
+            version,
+            tried: None,
+            carried_out: None,
+            cut: None,
+            busy: false,
+            broken: false,
+            log_here: LogHere::Unknown,
+            doing: Doing::Nothing,
+            need: Need::Start,
+            met: false,
+            leader: None,
+            source: SourceView::UNKNOWN,
+            fault: FaultView::NONE,
+            caught_up_at_ms: -1,
+            batches: 0,
+            bytes: 0,
+            last_progress: None,
+            batch_bytes: None,
+            bytes_min: 0,
+            pause: Backoff::new(first_pause_ms, PARTITION_PAUSE_MS_MAX),
+            retry_at: None,
+            corrupt_tries: 0,
+            sync_asked_at: None,
+            followed_start_at: None,
+        };
+        Self {
+            token,
+            identity: identity(place.topic_id, place.index),
+            place,
+            state: RefCell::new(state),
+            log: RefCell::new(None),
+            open_region: Cell::new(0),
+            regions: Cell::new(0),
+            shown: Cell::new(None),
+            seat: RefCell::new(None),
+        }
+    }
+
+    /// Takes a newer assignment's wish.
+    pub fn set_wish(&self, wish: Wish, version: u64) {
+        let mut state = self.state.borrow_mut();
+        (state.wish, state.version) = (wish, version);
+    }
+
+    /// The wish now.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        self.state.borrow().wish
+    }
+
+    /// For the plan.
+    #[must_use]
+    pub fn have(&self) -> Have {
+        let state = self.state.borrow();
+        Have {
+            busy: state.busy,
+            log: state.log_here,
+            broken: state.broken,
+            doing: state.doing,
+            tried: state.tried,
+            cut: state.cut,
+        }
+    }
+
+    /// The wish is fulfilled as far as orders go: the board shows its version.
+    pub fn carried_out(&self) {
+        let mut state = self.state.borrow_mut();
+        state.tried = Some(state.wish);
+        state.carried_out = Some((state.version, state.wish.attempt));
+    }
+
+    /// A job begins, or is over.
+    pub fn set_busy(&self, busy: bool) {
+        self.state.borrow_mut().busy = busy;
+    }
+
+    /// The log failed, or was put in order.
+    pub fn set_broken(&self, broken: bool) {
+        self.state.borrow_mut().broken = broken;
+    }
+
+    /// Looked: there is no directory.
+    pub fn set_absent(&self) {
+        self.state.borrow_mut().log_here = LogHere::Absent;
+    }
+
+    /// The cut that the wish asks for was made.
+    pub fn set_cut(&self, offset: i64, attempt: i32) {
+        self.state.borrow_mut().cut = Some((offset, attempt));
+    }
+
+    /// From now on it fetches.
+    pub fn run(&self) {
+        let mut state = self.state.borrow_mut();
+        state.doing = Doing::Mirroring;
+        state.need = if state.log_here == LogHere::Open { Need::Records } else { Need::Start };
+        state.met = false;
+        state.fault = FaultView::NONE;
+        state.retry_at = None;
+        state.pause.reset();
+        state.corrupt_tries = 0;
+    }
+
+    /// From now on it does not fetch.
+    pub fn rest(&self, doing: Doing) {
+        let mut state = self.state.borrow_mut();
+        state.doing = doing;
+        state.fault = FaultView::NONE;
+        state.retry_at = None;
+    }
+
+    /// It stops because of a fault; only a new wish or a higher attempt lets it go on.
+    pub fn fail(&self, fault: &Fault) {
+        let (from, to) = fault.range();
+        tracing::error!(
+            topic = &*self.place.topic,
+            partition = self.place.index,
+            from,
+            to,
+            "partition failed: {fault}"
+        );
+        let mut state = self.state.borrow_mut();
+        state.doing = Doing::Failed;
+        state.tried = Some(state.wish);
+        state.carried_out = Some((state.version, state.wish.attempt));
+        state.fault = FaultView { code: fault.code(), from, to };
+    }
+
+    /// Shows something that it suffers from while it goes on trying.
+    pub fn suffer(&self, code: FaultCode) -> bool {
+        let mut state = self.state.borrow_mut();
+        let news = state.fault.code != code;
+        state.fault = FaultView { code, from: -1, to: -1 };
+        news
+    }
+
+    /// What it needs from its source, when it may ask now.
+    #[must_use]
+    pub fn need(&self, now: Instant) -> Option<Need> {
+        let state = self.state.borrow();
+        let waits = state.busy || state.retry_at.is_some_and(|at| at > now);
+        (state.doing == Doing::Mirroring && !waits).then_some(state.need)
+    }
+
+    /// Changes what it needs from its source.
+    pub fn set_need(&self, need: Need) {
+        self.state.borrow_mut().need = need;
+    }
+
+    /// When it may ask again, if it waits for that.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<Instant> {
+        let state = self.state.borrow();
+        if state.doing == Doing::Mirroring { state.retry_at } else { None }
+    }
+
+    /// Pauses after an error; gives the number of tries so far.
+    pub fn pause(&self, now: Instant, random: u64) -> u32 {
+        let mut state = self.state.borrow_mut();
+        let ms = state.pause.next_ms(random);
+        state.retry_at = Some(now + Duration::from_millis(ms));
+        state.pause.tries()
+    }
+
+    /// The source answered without an error.
+    pub fn met(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let news = !state.met || state.fault.code != FaultCode::NONE;
+        state.met = true;
+        state.retry_at = None;
+        state.pause.reset();
+        state.fault = FaultView::NONE;
+        news
+    }
+
+    /// What the next fetch asks for, if it may fetch now.
+    #[must_use]
+    pub fn want(&self, now: Instant, max_bytes: i32) -> Option<Want> {
+        if self.need(now) != Some(Need::Records) {
+            return None;
+        }
+        let (state, log) = (self.state.borrow(), self.log.borrow());
+        let (leader, log) = (state.leader?, log.as_ref()?);
+        let whole = super::settings::whole_batches(max_bytes, state.batch_bytes);
+        let max_bytes = whole.max(i32::try_from(state.bytes_min).unwrap_or(i32::MAX));
+        Some(Want { leader_epoch: leader.epoch, offset: log.next_offset(), last_epoch: log.last_epoch(), max_bytes })
+    }
+
+    /// The leader known.
+    #[must_use]
+    pub fn leader(&self) -> Option<Leader> {
+        self.state.borrow().leader
+    }
+
+    /// Takes a leader.
+    pub fn set_leader(&self, leader: Leader) {
+        let mut state = self.state.borrow_mut();
+        state.leader = Some(leader);
+        state.source.leader_epoch = leader.epoch;
+        state.retry_at = None;
+        if matches!(state.need, Need::Epoch(epoch) if epoch <= leader.epoch) {
+            state.need = Need::Records;
+        }
+    }
+
+    /// Takes the head of an answer in; true when the source's log start is above ours.
+    pub fn learn(&self, high_watermark: i64, last_stable_offset: i64, log_start: i64, now_ms: i64) -> bool {
+        let mut state = self.state.borrow_mut();
+        state.source.learn(high_watermark, last_stable_offset, log_start);
+        let Some(progress) = self.log.borrow().as_ref().map(|log| log.progress()) else { return false };
+        if high_watermark >= 0 && progress.leo >= high_watermark {
+            state.caught_up_at_ms = now_ms;
+        }
+        state.source.log_start > progress.log_start
+    }
+
+    /// The source's log start, -1 unknown.
+    #[must_use]
+    pub fn source_log_start(&self) -> i64 {
+        self.state.borrow().source.log_start
+    }
+
+    /// Whether it is time to follow the source's log start again.
+    pub fn may_follow_start(&self, now: Instant, pause: Duration) -> bool {
+        let mut state = self.state.borrow_mut();
+        let may = !state.busy && state.followed_start_at.is_none_or(|at| now.duration_since(at) >= pause);
+        if may {
+            state.followed_start_at = Some(now);
+        }
+        may
+    }
+
+    /// Corrupt fetches of the same offsets so far, this one included.
+    pub fn corrupt_again(&self) -> u32 {
+        let mut state = self.state.borrow_mut();
+        state.corrupt_tries += 1;
+        state.corrupt_tries
+    }
+
+    /// Opens a region, if the log is here and the answer continues it.
+    pub fn open_region(&self, asked: Want, rules: RegionRules, now: Instant) -> Option<Region> {
+        if self.need(now) != Some(Need::Records) || self.open_region.get() != 0 {
+            return None;
+        }
+        let mut log = self.log.borrow_mut();
+        let log = log.as_mut().filter(|log| log.next_offset() == asked.offset)?;
+        log.begin_region(rules);
+        self.regions.set(self.regions.get() + 1);
+        self.open_region.set(self.regions.get());
+        Some(Region(self.regions.get()))
+    }
+
+    /// Works on the log within a region; `None` when the region was taken away.
+    pub fn within<R>(&self, region: Region, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
+        if self.open_region.get() != region.0 {
+            return None;
+        }
+        self.log.borrow_mut().as_mut().map(|log| work(log))
+    }
+
+    /// Ends a region; `None` when it was taken away.
+    pub fn close_region(&self, region: Region) -> Option<RegionEnd> {
+        let end = self.within(region, PartitionLog::end_region)?;
+        self.open_region.set(0);
+        let mut state = self.state.borrow_mut();
+        state.batches += end.batches;
+        state.bytes += end.bytes;
+        if end.batches > 0 {
+            state.batch_bytes = end.uniform_batch_bytes;
+            state.bytes_min = 0;
+            state.corrupt_tries = 0;
+        } else if let Some(bytes) = end.cut_off_batch_bytes {
+            state.bytes_min = bytes;
+        }
+        Some(end)
+    }
+
+    /// Takes the log out for a job; a region that is open ends with what it has.
+    #[must_use]
+    pub fn take_log(&self) -> Option<Box<PartitionLog<D>>> {
+        let mut log = self.log.borrow_mut().take()?;
+        if self.open_region.replace(0) != 0 {
+            let end = log.end_region();
+            let mut state = self.state.borrow_mut();
+            state.batches += end.batches;
+            state.bytes += end.bytes;
+        }
+        Some(log)
+    }
+
+    /// Puts a log in, new or back from a job.
+    pub fn put_log(&self, log: Box<PartitionLog<D>>) {
+        let mut state = self.state.borrow_mut();
+        state.log_here = LogHere::Open;
+        state.last_progress = Some(log.progress());
+        if state.need == Need::Start {
+            state.need = Need::Records;
+        }
+        *self.log.borrow_mut() = Some(log);
+    }
+
+    /// Looks at the log between two regions or within one; `None` while a job has it.
+    pub fn look<R>(&self, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
+        self.log.borrow_mut().as_mut().map(|log| work(log))
+    }
+
+    /// Where the log stood when it was last seen.
+    pub fn note_progress(&self, now_ms: i64) -> Option<LogProgress> {
+        let progress = self.look(|log| log.progress());
+        let mut state = self.state.borrow_mut();
+        if let Some(progress) = progress {
+            state.last_progress = Some(progress);
+            let high_watermark = state.source.high_watermark;
+            if high_watermark >= 0 && progress.leo >= high_watermark {
+                state.caught_up_at_ms = now_ms;
+            }
+        }
+        state.last_progress
+    }
+
+    /// The board value.
+    #[must_use]
+    pub fn board_value(&self) -> PartitionProgress {
+        let state = self.state.borrow();
+        let (version, attempt) = state.carried_out.unwrap_or((0, 0));
+        let shown = match state.doing {
+            Doing::Nothing => SlotState::Preparing,
+            Doing::Mirroring if matches!(state.need, Need::Epoch(_)) => SlotState::Fencing,
+            Doing::Mirroring if state.met => SlotState::Mirroring,
+            Doing::Mirroring => SlotState::Preparing,
+            Doing::Paused => SlotState::Paused,
+            Doing::Stopped => SlotState::Stopped,
+            Doing::Failed => SlotState::Failed,
+        };
+        let facts = Facts {
+            identity: self.identity,
+            state: shown,
+            assignment_version: version as u32,
+            attempt: attempt.cast_unsigned(),
+            source: state.source,
+            fault: state.fault,
+            caught_up_at_ms: state.caught_up_at_ms,
+            batches: state.batches,
+            bytes: state.bytes,
+        };
+        board_value(&facts, state.last_progress)
+    }
+
+    /// Whether the value differs from the one shown before in more than offsets.
+    pub fn shows_news(&self, value: &PartitionProgress) -> bool {
+        let shown = (value.state, value.fault, value.assignment_version, value.attempt);
+        self.shown.replace(Some(shown)) != Some(shown)
+    }
+
+    /// What to open or make the log with.
+    #[must_use]
+    pub fn log_spec(&self, recovery_point: i64, log_start: i64) -> LogSpec {
+        LogSpec {
+            token: self.token,
+            data_dir: self.place.data_dir.clone(),
+            topic: self.place.topic.to_string(),
+            partition: self.place.index,
+            topic_id: self.place.topic_id,
+            rules: self.place.rules,
+            recovery_point,
+            log_start,
+        }
+    }
+
+    /// When its log became dirty; set by the first change after a flush.
+    pub fn dirty_since(&self, now: Instant) -> bool {
+        let mut state = self.state.borrow_mut();
+        let first = state.sync_asked_at.is_none();
+        state.sync_asked_at.get_or_insert(now);
+        first
+    }
+
+    /// A flush begins: the next change makes the log dirty again.
+    pub fn set_clean(&self) {
+        self.state.borrow_mut().sync_asked_at = None;
+    }
+}
