@@ -1,0 +1,108 @@
+//! Starts that cannot succeed: one line that says what, why and the remedy, exit code 1 (2 for usage), nothing half-made;
+//! and a process whose parent is gone ends by itself.
+
+mod kit;
+
+use kit::{ControlPlane, WAIT_MAX, wait_for};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_twinlog-controlplane");
+
+fn refused(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.env_remove("TWINLOG_LOG").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains(" INFO ")).collect();
+    (output.status.code(), lines.join("\n"))
+}
+
+fn one_line(command: &mut Command, words: &[&str]) {
+    let (code, text) = refused(command);
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    for word in words {
+        assert!(text.contains(word), "{text:?} lacks {word:?}");
+    }
+}
+
+#[test]
+fn a_busy_port_is_named_with_the_flag_that_chooses_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let _held = TcpListener::bind(&busy).unwrap();
+    let state = folder.path().join("state");
+    let mut command = Command::new(BINARY);
+    command.arg("--data").arg(folder.path().join("data")).arg("--state").arg(&state);
+    command.args(["--listen", &busy, "--metrics", "127.0.0.1:0"]);
+    one_line(&mut command, &[&busy, "in use", "--listen"]);
+    assert!(!state.join("__mirror_state").exists(), "nothing half-made");
+}
+
+#[test]
+fn a_second_instance_on_the_same_state_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let _first = ControlPlane::start(folder.path());
+    one_line(&mut ControlPlane::command(folder.path()), &["in use", "another control plane", "--state"]);
+}
+
+#[test]
+fn a_state_that_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("state"), b"a file, not a directory").unwrap();
+    one_line(&mut ControlPlane::command(folder.path()), &["state directory", "--state"]);
+}
+
+#[test]
+fn an_unknown_config_key_is_named_and_a_wrong_flag_is_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("twinlog.toml");
+    std::fs::write(&file, "[controlplane]\nlissten = '127.0.0.1:1'\n").unwrap();
+    one_line(ControlPlane::command(folder.path()).arg("--config").arg(&file), &["lissten", "twinlog.toml"]);
+    let (code, text) = refused(Command::new(BINARY).arg("--no-such-flag"));
+    assert_eq!(code, Some(2), "{text}");
+}
+
+#[test]
+fn a_state_log_that_is_damaged_in_its_middle_stops_the_start_with_the_offset() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = kit::source::Source::start(&[("orders", 1)]);
+    let control = ControlPlane::start(folder.path());
+    control.create("one", &source.address);
+    control.create("two", &source.address);
+    control.kill();
+    let log = folder.path().join("state/__mirror_state/00000000000000000000.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    one_line(&mut ControlPlane::command(folder.path()), &["damaged", "offset 0 at position 0", "checksum"]);
+    assert_eq!(std::fs::read(&log).unwrap(), bytes, "the evidence is left alone");
+}
+
+#[test]
+fn it_ends_within_two_seconds_when_its_parent_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "{BINARY} --data {0}/data --state {0}/state --listen 127.0.0.1:0 --metrics 127.0.0.1:0 > {1} & wait",
+        folder.path().display(),
+        ready.display()
+    );
+    let mut parent = Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).spawn().unwrap();
+    let address = wait_for("the process to serve", || served_address(&ready));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let killed = Instant::now();
+    while TcpStream::connect(&address).is_ok() {
+        assert!(killed.elapsed() < Duration::from_secs(2), "it still serves");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(killed.elapsed() < WAIT_MAX);
+}
+
+fn served_address(ready: &Path) -> Option<String> {
+    let line = BufReader::new(std::fs::File::open(ready).ok()?).lines().next()?.ok()?;
+    line.split(' ').find_map(|word| word.strip_prefix("listen=")).map(str::to_owned)
+}
