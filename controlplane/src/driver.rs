@@ -204,8 +204,8 @@ impl DriverTask {
         *self.shared.trouble.borrow_mut() = None;
         for record in &records {
             if let StateRecord::Standing { mirror, topic, partition, standing, .. } = record {
-                let (state, message) = (standing.state.name(), standing.message.as_deref());
-                info!(mirror, topic, partition, state, message, "state");
+                let (state, why) = (standing.state.name(), standing.message.as_deref());
+                info!(mirror, topic, partition, state, why, "state");
             }
         }
         let catalog = Rc::new(catalog);

@@ -61,8 +61,6 @@ pub const BOARD_POLL: Duration = Duration::from_millis(100);
 pub const ATTACH_RETRY: Duration = Duration::from_millis(200);
 /// How often the parent process is checked for being alive.
 pub const PARENT_POLL: Duration = Duration::from_millis(250);
-/// After this long a clean stop stops waiting for open connections.
-pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time for one question to a source, connection and all retries included.
 pub const SOURCE_ASK: Duration = Duration::from_secs(10);
@@ -71,7 +69,7 @@ pub const SOURCE_CONNECT: Duration = Duration::from_secs(3);
 /// Addresses of `bootstrap.servers` that are tried.
 pub const BOOTSTRAP_SERVERS_MAX: usize = 64;
 /// How often a source that could not be asked is asked again.
-pub const RESOLVE_RETRY: Duration = Duration::from_secs(5);
+pub const RESOLVE_RETRY: Duration = Duration::from_secs(2);
 
 /// First and largest delay before a failed partition is tried again; the delay is drawn from `0..=limit`.
 pub const RETRY_INITIAL_MS: u64 = 1_000;

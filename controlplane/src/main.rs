@@ -49,14 +49,15 @@ enum LogFormat {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    start_log(args.log_format);
-    match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fatal) => {
-            error!("{fatal}");
-            ExitCode::FAILURE
-        }
+    let format = args.log_format;
+    start_log(format);
+    let Err(fatal) = run(args) else { return ExitCode::SUCCESS };
+    match format {
+        // Not through the log, whose level may be set so that it says nothing.
+        LogFormat::Human => drop(writeln!(std::io::stderr(), "twinlog-controlplane: {fatal}")),
+        LogFormat::Json => error!("{fatal}"),
     }
+    ExitCode::FAILURE
 }
 
 fn start_log(format: LogFormat) {
