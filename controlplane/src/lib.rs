@@ -1,1 +1,20 @@
+//! The control plane: mirror requests in, states into the state log, orders to the data plane. It never sees a record.
 
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod driver;
+pub mod error;
+pub mod files;
+pub mod frames;
+pub mod limits;
+pub mod metrics;
+pub mod mirror;
+pub mod node;
+pub mod parent;
+pub mod plane;
+pub mod rpc;
+pub mod server;
+pub mod source;
+pub mod statelog;
+pub mod watch;
