@@ -328,3 +328,7 @@ fn next_standing(before: &Standing, to: To, event: Event, detail: &Detail) -> St
 pub fn ended_at(leo: i64, last_epoch: i32) -> Option<LastMirrored> {
     (leo >= 0).then_some(LastMirrored { offset: leo, epoch: last_epoch })
 }
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

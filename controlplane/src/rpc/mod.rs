@@ -63,5 +63,8 @@ pub trait Refused {
     fn refused(refusal: Refusal) -> Self;
 }
 
+#[cfg(test)]
+mod tests;
+
 /// The value of an authorized-operations field that was not asked for.
 pub const OPERATIONS_NOT_ASKED: i32 = i32::MIN;

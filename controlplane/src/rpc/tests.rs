@@ -1,0 +1,271 @@
+//! The error cases of every mirror request. What a pass proves: the code of each, per item where items are asked for, and
+//! that a refused item changes nothing.
+
+use crate::mirror::catalog::{Catalog, Desired, LastMirrored, MirrorFacts};
+use crate::mirror::decide::{Draft, Room};
+use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
+use crate::mirror::machine::Event;
+use crate::plane::view::View;
+use crate::plane::view::tests::Board;
+use crate::rpc::{create_mirror, delete_mirror, pause_resume, start_mirror_topics, stop_mirror_topics};
+use crate::source::SourceError;
+use crate::source::topics::{Answer, Wanted};
+use twinlog_proto::channel::progress::{PartitionProgress, SlotState, identity};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
+use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
+use twinlog_proto::messages::pause_mirror_topics::{self, PauseMirrorTopicsRequest};
+use twinlog_proto::messages::resume_mirror_topics::{self, ResumeMirrorTopicsRequest};
+use twinlog_proto::messages::start_mirror_topics::{self as start, StartMirrorTopicsRequest};
+use twinlog_proto::messages::stop_mirror_topics::{self as stop, StopMirrorTopicsRequest};
+
+fn source(name: &str, id: u8, partition_count: i32) -> SourceTopic {
+    let settings = Default::default();
+    SourceTopic { name: name.into(), id: Uuid([id; 16]), partition_count, settings, internal: name.starts_with("__") }
+}
+
+fn apply(catalog: &Catalog, events: Vec<MirrorEvent>) -> Catalog {
+    let room = Room { directories: vec!["/d".into()], slots_max: 8 };
+    let mut draft = Draft::new(catalog, &room);
+    events.into_iter().for_each(|event| draft.take(event).unwrap());
+    draft.finish().catalog
+}
+
+fn created(mirror: &str) -> MirrorEvent {
+    let settings = [("bootstrap.servers".to_owned(), "s:1".to_owned())].into();
+    let facts = MirrorFacts { source_cluster_id: "src".into(), settings, ..MirrorFacts::default() };
+    MirrorEvent::Created { mirror: mirror.into(), facts }
+}
+
+fn step(topic: &str, event: Event) -> MirrorEvent {
+    MirrorEvent::partition("m", topic, 0, event)
+}
+
+fn wanted(topic: &str, desired: Desired, event: Event) -> MirrorEvent {
+    MirrorEvent::Wanted { mirror: "m".into(), topic: topic.into(), desired, event }
+}
+
+/// Mirror m with topics `flows`, `paused`, `stopping`, `stopped`, and mirror `other` with topic `theirs`.
+fn world() -> Catalog {
+    let mut events = vec![created("m"), created("other")];
+    for (id, topic) in (1..).zip(["flows", "paused", "stopping", "stopped"]) {
+        events.push(MirrorEvent::Started { mirror: "m".into(), topic: source(topic, id, 1) });
+        events.push(step(topic, Event::SlotMirroring));
+    }
+    events.push(MirrorEvent::Started { mirror: "other".into(), topic: source("theirs", 5, 1) });
+    events.extend([wanted("paused", Desired::Pause, Event::Pause), step("paused", Event::SlotPaused)]);
+    events.extend([wanted("stopping", Desired::Stop, Event::Stop), wanted("stopped", Desired::Stop, Event::Stop)]);
+    let ended = Detail::Ended(Some(LastMirrored { offset: 10, epoch: 0 }));
+    events.push(MirrorEvent::detailed("m", "stopped", 0, Event::SlotStopped, ended));
+    apply(&Catalog::default(), events)
+}
+
+fn answer(topics: &[SourceTopic]) -> Answer {
+    let topics = topics.iter().map(|topic| (topic.name.clone(), Ok(topic.clone()))).collect();
+    Answer { cluster_id: "src".into(), topics }
+}
+
+fn all_of_the_source() -> Answer {
+    let names = ["flows", "paused", "stopping", "stopped", "theirs", "new"];
+    answer(&(1..).zip(names).map(|(id, name)| source(name, id, 1)).collect::<Vec<_>>())
+}
+
+fn start_request(topics: &[&str], include: &[&str]) -> StartMirrorTopicsRequest {
+    let topic = |name: &&str| start::TopicData { topic_name: (*name).into(), ..Default::default() };
+    StartMirrorTopicsRequest {
+        mirror_name: "m".into(),
+        topics: topics.iter().map(topic).collect(),
+        include_patterns: include.iter().map(|pattern| (*pattern).into()).collect(),
+        ..Default::default()
+    }
+}
+
+fn start_codes(request: &StartMirrorTopicsRequest, source: Answer, board: &Board) -> Vec<(String, i16, bool)> {
+    let catalog = world();
+    let (events, response) = start_mirror_topics::decide(request, Ok(source), &catalog, &View::new(board, 0));
+    let started = |name: &str| {
+        let about = |event: &MirrorEvent| matches!(event, MirrorEvent::Started { topic, .. } if topic.name == name);
+        events.iter().any(about)
+    };
+    response.topics.into_iter().map(|t| (t.name.clone(), t.error_code, started(&t.name))).collect()
+}
+
+#[test]
+fn start_tells_every_topic_apart_and_starts_only_what_may_be_started() {
+    let names = ["new", "flows", "paused", "stopping", "stopped", "theirs", "nope", "__consumer_offsets", "a/b"];
+    let got = start_codes(&start_request(&names, &[]), all_of_the_source(), &Board::default());
+    let expected = [
+        ("__consumer_offsets", 17, false),
+        ("a/b", 17, false),
+        ("flows", 0, false),
+        ("new", 0, true),
+        ("nope", 3, false),
+        ("paused", 1146, false),
+        ("stopped", 0, true),
+        ("stopping", 1145, false),
+        ("theirs", 1138, false),
+    ];
+    assert_eq!(got, expected.map(|(name, code, started)| (name.to_owned(), code, started)));
+}
+
+#[test]
+fn a_topic_with_another_id_is_inconsistent_whoever_has_it() {
+    let other_ids = answer(&[source("flows", 9, 1), source("stopped", 9, 1), source("theirs", 9, 1)]);
+    let got = start_codes(&start_request(&["flows", "stopped", "theirs"], &[]), other_ids, &Board::default());
+    assert!(got.iter().all(|(_, code, started)| *code == 103 && !started), "{got:?}");
+    let mut request = start_request(&["new"], &[]);
+    request.topics[0].topic_id = Uuid([8; 16]);
+    assert_eq!(start_codes(&request, all_of_the_source(), &Board::default())[0].1, 103);
+}
+
+#[test]
+fn patterns_take_what_is_not_internal_and_a_bad_one_refuses_the_request() {
+    let source = answer(&[source("new", 6, 1), source("newer", 7, 1), source("__x", 8, 1)]);
+    let got = start_codes(&start_request(&[], &["new.*", "__x"]), source, &Board::default());
+    assert_eq!(got, [("new".to_owned(), 0, true), ("newer".to_owned(), 0, true)]);
+    let refusal = start_mirror_topics::question(&start_request(&[], &["("]), &world()).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::INVALID_REGULAR_EXPRESSION);
+    let question = start_mirror_topics::question(&start_request(&["a"], &[]), &world()).unwrap();
+    assert_eq!(question.wanted, Wanted::Named(vec!["a".into()]));
+}
+
+#[test]
+fn a_start_beyond_the_slots_of_the_board_is_refused_for_that_topic() {
+    let got = start_codes(&start_request(&["new"], &[]), answer(&[source("new", 6, 4)]), &Board::default());
+    assert_eq!(got, [("new".to_owned(), ErrorCode::POLICY_VIOLATION.0, false)]);
+}
+
+#[test]
+fn a_log_that_does_not_end_where_mirroring_ended_is_not_continued() {
+    let catalog = world();
+    let slot = catalog.partition("m", "stopped", 0).unwrap().placement.as_ref().unwrap().slot;
+    for (leo, code) in [(10, 0), (11, 1145), (9, 1145)] {
+        let seen =
+            PartitionProgress { leo, ..PartitionProgress::unknown(identity(Uuid([4; 16]), 0), SlotState::Stopped) };
+        let board = Board([(slot, seen)].into());
+        let got = start_codes(&start_request(&["stopped"], &[]), all_of_the_source(), &board);
+        assert_eq!(got[0].1, code, "LEO {leo}");
+    }
+}
+
+#[test]
+fn without_its_source_a_start_waits_by_name_and_is_refused_by_pattern() {
+    let catalog = world();
+    let board = Board::default();
+    let away = || Err(SourceError::Unreachable("s:1: refused".into()));
+    let names = ["new", "stopped"];
+    let (events, _) = start_mirror_topics::decide(&start_request(&names, &[]), away(), &catalog, &View::new(&board, 0));
+    assert!(matches!(&events[0], MirrorEvent::StartedUnresolved { topic, .. } if topic == "new"));
+    assert!(matches!(&events[1], MirrorEvent::Started { topic, .. } if topic.name == "stopped"), "all is known of it");
+    for (request, source, code) in [
+        (start_request(&[], &[".*"]), away(), ErrorCode::REQUEST_TIMED_OUT),
+        (
+            start_request(&["new"], &[]),
+            Ok(Answer { cluster_id: "else".into(), ..Answer::default() }),
+            ErrorCode::INVALID_REQUEST,
+        ),
+    ] {
+        let (events, response) = start_mirror_topics::decide(&request, source, &catalog, &View::new(&board, 0));
+        assert_eq!((events.len(), ErrorCode(response.error_code)), (0, code));
+    }
+}
+
+#[test]
+fn create_refuses_names_settings_and_sources_that_cannot_be() {
+    let request = |name: &str, configs: &[(&str, &str)]| CreateMirrorRequest {
+        mirror_name: name.into(),
+        config: configs
+            .iter()
+            .map(|(name, value)| MirrorConfig { name: (*name).into(), value: Some((*value).into()) })
+            .collect(),
+    };
+    let servers = ("bootstrap.servers", "s:1");
+    let catalog = world();
+    for (bad, code) in [
+        (request("a b", &[servers]), 1135),
+        (request("x.removed", &[servers]), 1135),
+        (request(&"x".repeat(241), &[servers]), 1135),
+        (request("m", &[servers]), 1136),
+        (request("new", &[]), 40),
+        (request("new", &[servers, ("no.such.key", "1")]), 40),
+    ] {
+        assert_eq!(create_mirror::question(&bad, &catalog).unwrap_err().code.0, code, "{bad:?}");
+    }
+    let fine = request("new", &[servers, ("mirror.source.cluster.id", "src")]);
+    let settings = create_mirror::question(&fine, &catalog).unwrap();
+    let decide = |source| create_mirror::decide(&fine, &settings, source, "own", &catalog);
+    let (events, response) = decide(Ok("src".into()));
+    assert_eq!((events.len(), response.error_code), (1, 0));
+    let not_kafka = SourceError::NotKafka { server: "s:1".into(), why: "no".into() };
+    for (source, code) in [
+        (Ok("else".to_owned()), 40),
+        (Ok("own".to_owned()), 40),
+        (Err(SourceError::Unreachable("s:1".into())), 7),
+        (Err(not_kafka), 40),
+    ] {
+        let (events, response) = decide(source);
+        assert_eq!((events.len(), response.error_code), (0, code));
+    }
+}
+
+#[test]
+fn stop_takes_names_and_patterns_and_remembers_the_patterns() {
+    let topic = |name: &str| stop::TopicData { topic_name: name.into(), ..Default::default() };
+    let mut request = StopMirrorTopicsRequest {
+        mirror_name: "m".into(),
+        topics: vec![topic("stopped"), topic("nope"), topic("theirs"), topic("flows"), topic("flows")],
+        patterns: vec!["pau.*".into()],
+    };
+    request.topics[0].topic_id = Uuid([4; 16]);
+    let (events, response) = stop_mirror_topics::decide(&request, &world());
+    let codes: Vec<(&str, i16)> = response.topics.iter().map(|t| (t.name.as_str(), t.error_code)).collect();
+    assert_eq!(codes, [("flows", 0), ("nope", 3), ("paused", 0), ("stopped", 0), ("theirs", 1139)]);
+    assert_eq!(events.len(), 3, "the patterns, flows and paused: {events:?}");
+    assert_eq!(apply(&world(), events).mirror("m").unwrap().facts.exclude, ["pau.*"]);
+    request.topics[0].topic_id = Uuid([5; 16]);
+    assert_eq!(stop_mirror_topics::decide(&request, &world()).1.topics[3].error_code, 103);
+    request.patterns = vec!["(".into()];
+    assert_eq!(stop_mirror_topics::decide(&request, &world()).1.error_code, 128);
+    request.mirror_name = "no".into();
+    assert_eq!(stop_mirror_topics::decide(&request, &world()).1.error_code, 1137);
+}
+
+#[test]
+fn pause_and_resume_need_the_states_that_they_lead_from() {
+    let names = ["flows", "nope", "paused", "stopped", "theirs"];
+    let topic = |name: &&str| pause_mirror_topics::TopicData { topic_name: (*name).into(), ..Default::default() };
+    let request = PauseMirrorTopicsRequest { mirror_name: "m".into(), topics: names.iter().map(topic).collect() };
+    let (events, response) = pause_resume::pause(&request, 1, &world());
+    let codes: Vec<i16> = response.topics.iter().map(|topic| topic.error_code).collect();
+    assert_eq!((codes, events.len()), (vec![0, 3, 0, 1142, 1139], 1));
+    // The first layout names no mirror: the topic's own one is meant. `theirs` is not MIRRORING yet.
+    assert_eq!(pause_resume::pause(&request, 0, &world()).1.topics[4].error_code, 1145);
+
+    let topic = |name: &&str| resume_mirror_topics::TopicData { topic_name: (*name).into(), ..Default::default() };
+    let request = ResumeMirrorTopicsRequest { mirror_name: "m".into(), topics: names.iter().map(topic).collect() };
+    let (events, response) = pause_resume::resume(&request, 1, &world());
+    let codes: Vec<i16> = response.topics.iter().map(|topic| topic.error_code).collect();
+    assert_eq!((codes, events.len()), (vec![0, 3, 0, 1141, 1139], 1));
+}
+
+#[test]
+fn delete_wants_everything_stopped() {
+    let delete = |name: &str, catalog: &Catalog| {
+        delete_mirror::decide(&DeleteMirrorRequest { mirror_name: name.into() }, catalog).1.error_code
+    };
+    assert_eq!((delete("no", &world()), delete("m", &world())), (1137, 1143));
+    let stopping = apply(
+        &world(),
+        vec![MirrorEvent::Wanted {
+            mirror: "other".into(),
+            topic: "theirs".into(),
+            desired: Desired::Stop,
+            event: Event::Stop,
+        }],
+    );
+    assert_eq!(delete("other", &stopping), 1145);
+    let stopped =
+        apply(&stopping, vec![MirrorEvent::detailed("other", "theirs", 0, Event::SlotStopped, Detail::Ended(None))]);
+    assert_eq!(delete("other", &stopped), 0);
+}
