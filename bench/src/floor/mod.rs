@@ -245,6 +245,8 @@ struct Input {
     left: u64,
     /// The part of the piece in the kernel's hands that is not filled yet.
     receiving: Option<Range<usize>>,
+    /// The kernel wakes us for a piece's worth of bytes, not for every segment.
+    wakes_late: bool,
 }
 
 impl Input {
@@ -252,8 +254,10 @@ impl Input {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+        // Waking once a piece instead of once a segment halves the CPU time of a receive.
+        Ring::wake_at(&socket, PIECE_BYTES as i32)?;
         let left = asker.stream_bytes();
-        Ok(Self { socket, asker, stream: Stream::default(), left, receiving: None })
+        Ok(Self { socket, asker, stream: Stream::default(), left, receiving: None, wakes_late: true })
     }
 
     fn ask(&mut self) -> io::Result<()> {
@@ -264,15 +268,21 @@ impl Input {
         Ok(())
     }
 
-    fn receive(&mut self, ring: &mut Ring, free: &mut Vec<usize>) {
+    fn receive(&mut self, ring: &mut Ring, free: &mut Vec<usize>) -> io::Result<()> {
         if self.receiving.is_some() || self.left == 0 {
-            return;
+            return Ok(());
         }
-        let Some(piece) = free.pop() else { return };
+        let Some(piece) = free.pop() else { return Ok(()) };
+        if self.left < 2 * PIECE_BYTES as u64 && self.wakes_late {
+            // What is still to come may be less than what the kernel waits for.
+            Ring::wake_at(&self.socket, 1)?;
+            self.wakes_late = false;
+        }
         let bytes = self.left.min(PIECE_BYTES as u64) as usize;
         self.left -= bytes as u64;
         ring.receive(&self.socket, piece, 0, bytes);
         self.receiving = Some(0..bytes);
+        Ok(())
     }
 
     /// Bytes in the piece once it is full.
@@ -304,7 +314,7 @@ fn receive(
     let mut done = Vec::new();
     loop {
         input.ask().map_err(failed())?;
-        input.receive(ring, &mut free);
+        input.receive(ring, &mut free).map_err(failed())?;
         let writing = output.as_ref().map_or(0, |output| output.in_flight);
         if input.receiving.is_none() && writing == 0 {
             return Ok(input.stream);

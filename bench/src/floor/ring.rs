@@ -128,6 +128,19 @@ impl Ring {
         Ok(())
     }
 
+    /// Tells the kernel not to wake anybody before `bytes` are there.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn wake_at(socket: &TcpStream, bytes: i32) -> io::Result<()> {
+        let (value, size) = (ptr::from_ref(&bytes).cast(), size_of::<i32>() as libc::socklen_t);
+        // JUSTIFICATION: no safe call sets this option. SAFETY: the kernel reads `size` bytes of `bytes`, which is alive.
+        match unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, value, size) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     fn at(&self, piece: usize, from: usize) -> *mut u8 {
         assert!(piece < self.in_flight.len(), "there is no piece {piece}");
         // A plain address: whether it may be used is decided where it is.

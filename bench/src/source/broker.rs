@@ -189,6 +189,8 @@ fn forget(shared: &Shared, socket: &TcpStream) {
 
 fn serve(shared: &Shared, mut socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
+    // Pacing by estimated bandwidth (bbr) makes no sense on loopback; where cubic is missing, the default stays.
+    rustix::net::sockopt::set_tcp_congestion(socket, "cubic").unwrap_or_default();
     let mut requests = BufReader::with_capacity(REQUEST_BUFFER_BYTES, socket);
     let (mut request, mut response, mut outgoing) = (Vec::new(), Vec::new(), Outgoing::default());
     while read_request(&mut requests, &mut request)? {
