@@ -21,4 +21,5 @@ pub mod log;
 pub mod metrics;
 pub mod mirror;
 pub mod node;
+pub mod surgery;
 pub mod wire;

@@ -1,12 +1,14 @@
 //! `twinlog-dataplane`: the process that fetches and stores records.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use dataplane::allocator::CountingAllocator;
 use dataplane::config::{Config, Flags};
 use dataplane::node;
+use dataplane::surgery::{self, Work};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -16,6 +18,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[derive(Debug, Parser)]
 #[command(name = "twinlog-dataplane", version, args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    surgery: Option<Surgery>,
     /// Configuration file, sections [node] and [dataplane].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -33,6 +37,29 @@ struct Args {
     log_format: LogFormat,
 }
 
+/// Work on the directory of one partition while no data plane has it.
+#[derive(Debug, Subcommand)]
+enum Surgery {
+    /// Recover the log and finish its files, so that a stock broker loads it as it is.
+    Finish {
+        /// The partition's directory.
+        dir: PathBuf,
+    },
+    /// Cut the log so that it ends at an offset (lowered to the start of the batch that holds it), and finish its files.
+    Cut {
+        /// The partition's directory.
+        dir: PathBuf,
+        /// The new log end.
+        #[arg(long, value_name = "OFFSET")]
+        offset: i64,
+    },
+    /// Read the whole log and say what is wrong with it; changes nothing.
+    Check {
+        /// The partition's directory.
+        dir: PathBuf,
+    },
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum LogFormat {
     Human,
@@ -42,6 +69,14 @@ enum LogFormat {
 fn main() -> ExitCode {
     let args = Args::parse();
     start_log(args.log_format);
+    if let Some(surgery) = &args.surgery {
+        let (dir, work) = match surgery {
+            Surgery::Finish { dir } => (dir, Work::Finish),
+            Surgery::Cut { dir, offset } => (dir, Work::Cut(*offset)),
+            Surgery::Check { dir } => (dir, Work::Check),
+        };
+        return surgery::run(dir, work).map_or_else(|why| refuse(&why), |()| ExitCode::SUCCESS);
+    }
     let config = match read(&args) {
         Ok(config) => config,
         Err(why) => return refuse(&*why),
@@ -65,9 +100,14 @@ fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match format {
-        LogFormat::Human => log.init(),
+        LogFormat::Human => log.with_ansi(coloured()).init(),
         LogFormat::Json => log.json().init(),
     }
+}
+
+/// Colours are for terminals, and for people who want them (no-color.org).
+fn coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[expect(clippy::print_stderr, reason = "one clear line for people, whatever the log's form and filter")]

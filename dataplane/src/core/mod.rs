@@ -35,7 +35,7 @@ use crate::fault::{CoreCause, Fault};
 use crate::housekeeping::Tracker;
 use crate::limits::{STAGES_PER_CORE, STOP_JOBS_MS_MAX, TICK_MS, WRITES_IN_FLIGHT_PER_CORE};
 use crate::log::{LogHome, PartitionLog};
-use crate::metrics::Counter;
+use crate::metrics::{Counter, Delay};
 use crate::mirror::crew::Crew;
 use crate::mirror::jobs;
 use crate::mirror::partition::Partition;
@@ -240,7 +240,9 @@ struct Orders {
 
 impl Orders {
     fn new(inbox: Inbox) -> io::Result<Self> {
-        let bell = AsyncFd::new(inbox.bell().try_clone_to_owned()?)?;
+        let own = inbox.bell().try_clone_to_owned()?;
+        #[expect(deprecated, reason = "unsound only for descriptors that may be closed early; this one is owned")]
+        let bell = AsyncFd::new(own)?;
         Ok(Self { inbox, bell })
     }
 
@@ -279,7 +281,14 @@ fn complete(shared: &Shared<UringDisk>, partition: &Partition<UringDisk>, now: I
     match partition.look(PartitionLog::poll_progress) {
         Some(Ok(true)) => {
             shared.publish(partition);
-            if partition.look(|log| !log.is_clean()).unwrap_or(false) {
+            let Some((progress, clean)) = partition.look(|log| (log.progress(), log.is_clean())) else { return };
+            let (visible, flushed) = partition.take_delays(progress);
+            for (delay, took) in [(Delay::Visible, visible), (Delay::Flushed, flushed)] {
+                if let Some(took) = took {
+                    shared.metrics.delay(delay, took);
+                }
+            }
+            if !clean {
                 shared.dirty(partition, now);
             }
         }

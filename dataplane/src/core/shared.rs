@@ -169,7 +169,7 @@ impl<D: Disk> Shared<D> {
     /// A random number, for pauses.
     #[must_use]
     pub fn random(&self) -> u64 {
-        self.jitter.borrow_mut().next()
+        self.jitter.borrow_mut().draw()
     }
 
     /// A partition's fault: it stops. A core's fault: everything stops.

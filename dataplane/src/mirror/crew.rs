@@ -270,7 +270,6 @@ impl<T: Transport, D: Disk> Crew<T, D> {
     }
 
     /// Whether somebody asked since the last look.
-    #[must_use]
     pub fn take_refresh(&self) -> bool {
         self.refresh.replace(false)
     }

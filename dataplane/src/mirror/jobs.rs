@@ -1,6 +1,7 @@
 //! Jobs on a partition's log that await: open, make, finish, cut. One at a time per partition, a bounded number per core.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use twinlog_proto::channel::progress::{FaultCode, identity};
 
@@ -33,6 +34,8 @@ pub async fn open<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
         "log opened"
     );
     partition.put_log(Box::new(log));
+    // What recovery found may not be durable yet, and no append may follow that would say so.
+    shared.dirty(partition, Instant::now());
     track(shared, partition).await
 }
 
@@ -44,6 +47,8 @@ pub async fn make<D: Disk>(shared: &Shared<D>, partition: &Partition<D>, start: 
     let log = PartitionLog::open(&shared.home, partition.log_spec(0, start)).await?;
     tracing::info!(topic = &*partition.place.topic, partition = partition.place.index, start, "log made");
     partition.put_log(Box::new(log));
+    // The new directory's entries are not durable yet.
+    shared.dirty(partition, Instant::now());
     track(shared, partition).await
 }
 

@@ -98,6 +98,10 @@ struct State {
     batches: u64,
     bytes: u64,
     last_progress: Option<LogProgress>,
+    start_within_segment: bool,
+    /// An offset that arrived, when, and whether it is on the board and on the disk yet.
+    arrived: Option<(i64, Instant)>,
+    to_flush: Option<(i64, Instant)>,
     batch_bytes: Option<u32>,
     bytes_min: u32,
     pause: Backoff,
@@ -140,6 +144,9 @@ impl<D: Disk> Partition<D> {
             batches: 0,
             bytes: 0,
             last_progress: None,
+            start_within_segment: false,
+            arrived: None,
+            to_flush: None,
             batch_bytes: None,
             bytes_min: 0,
             pause: Backoff::new(first_pause_ms, PARTITION_PAUSE_MS_MAX),
@@ -391,6 +398,9 @@ impl<D: Disk> Partition<D> {
         state.batches += end.batches;
         state.bytes += end.bytes;
         if end.batches > 0 {
+            let now = Instant::now();
+            state.arrived.get_or_insert((end.next_offset, now));
+            state.to_flush.get_or_insert((end.next_offset, now));
             state.batch_bytes = end.uniform_batch_bytes;
             state.bytes_min = 0;
             state.corrupt_tries = 0;
@@ -431,16 +441,25 @@ impl<D: Disk> Partition<D> {
 
     /// Where the log stood when it was last seen.
     pub fn note_progress(&self, now_ms: i64) -> Option<LogProgress> {
-        let progress = self.look(|log| log.progress());
+        let seen = self.look(|log| (log.progress(), log.first_base()));
         let mut state = self.state.borrow_mut();
-        if let Some(progress) = progress {
+        if let Some((progress, first_base)) = seen {
             state.last_progress = Some(progress);
+            state.start_within_segment = progress.log_start > first_base;
             let high_watermark = state.source.high_watermark;
             if high_watermark >= 0 && progress.leo >= high_watermark {
                 state.caught_up_at_ms = now_ms;
             }
         }
         state.last_progress
+    }
+
+    /// How long the offset that is watched took to become visible and durable, where it did since the last look.
+    pub fn take_delays(&self, progress: LogProgress) -> (Option<Duration>, Option<Duration>) {
+        let mut state = self.state.borrow_mut();
+        let visible = state.arrived.take_if(|(offset, _)| *offset <= progress.leo).map(|(_, at)| at.elapsed());
+        let flushed = state.to_flush.take_if(|(offset, _)| *offset <= progress.flushed).map(|(_, at)| at.elapsed());
+        (visible, flushed)
     }
 
     /// The board value.
@@ -464,6 +483,7 @@ impl<D: Disk> Partition<D> {
             attempt: attempt.cast_unsigned(),
             source: state.source,
             fault: state.fault,
+            start_within_segment: state.start_within_segment,
             caught_up_at_ms: state.caught_up_at_ms,
             batches: state.batches,
             bytes: state.bytes,

@@ -64,6 +64,8 @@ pub struct Facts {
     pub source: SourceView,
     /// What is wrong.
     pub fault: FaultView,
+    /// The log starts above the base of its first segment.
+    pub start_within_segment: bool,
     /// When the log end last was the source's high watermark, ms since 1970, -1 never.
     pub caught_up_at_ms: i64,
     /// Batches mirrored since the start of the process.
@@ -83,6 +85,7 @@ pub fn board_value(facts: &Facts, log: Option<LogProgress>) -> PartitionProgress
         value.log_start = log.log_start;
         value.last_epoch = log.last_epoch;
     }
+    value.start_within_segment = facts.start_within_segment;
     value.assignment_version = facts.assignment_version;
     value.attempt = facts.attempt;
     value.source_high_watermark = facts.source.high_watermark;
@@ -119,6 +122,7 @@ mod tests {
             attempt: 0,
             source: SourceView { high_watermark, ..SourceView::UNKNOWN },
             fault: FaultView::NONE,
+            start_within_segment: false,
             caught_up_at_ms: -1,
             batches: 0,
             bytes: 0,

@@ -46,7 +46,7 @@ impl Jitter {
     }
 
     /// The next number (xorshift64*).
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -64,14 +64,14 @@ mod tests {
         let mut backoff = Backoff::new(100, 5_000);
         for (tries, step) in [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000].into_iter().enumerate() {
             assert_eq!(backoff.tries() as usize, tries);
-            let pause = backoff.next_ms(jitter.next());
+            let pause = backoff.next_ms(jitter.draw());
             assert!((step / 2..=step).contains(&pause), "try {tries}: {pause} ms of {step}");
         }
         for _ in 0..100 {
-            assert!(backoff.next_ms(jitter.next()) <= 5_000);
+            assert!(backoff.next_ms(jitter.draw()) <= 5_000);
         }
         backoff.reset();
-        assert!(backoff.next_ms(jitter.next()) <= 100);
+        assert!(backoff.next_ms(jitter.draw()) <= 100);
     }
 
     #[test]

@@ -112,12 +112,14 @@ enum Direction {
 }
 
 /// What an operation owns while the kernel works on it.
+#[derive(Debug)]
 pub struct Held<B> {
     buffer: B,
     _socket: Rc<TcpStream>,
 }
 
 /// Gives the buffer back with the result.
+#[derive(Debug)]
 pub struct GiveBack<B>(PhantomData<B>);
 
 impl<B> OneshotOutputTransform for GiveBack<B> {

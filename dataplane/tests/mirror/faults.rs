@@ -1,0 +1,190 @@
+//! What a source may do to single partitions, and what each comes to.
+
+use std::time::Duration;
+
+use twinlog_proto::channel::page::Counter;
+use twinlog_proto::channel::progress::{FaultCode, SlotState};
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::messages::fetch::EpochEnd;
+
+use crate::batches::{SourceLog, batch};
+use crate::source::Source;
+use crate::world::World;
+
+#[test]
+fn a_wrong_checksum_is_fetched_again_and_again_but_not_for_ever() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000), SourceLog::of(10, 2, 200_000)], 1);
+    source.change(|cluster| {
+        cluster.change = |cluster, index, offset, part| {
+            if index == 0 && offset <= 30 && cluster.fetches < 2 && part.records.len() > 18_000 {
+                part.records[18_000] ^= 1;
+            }
+        };
+    });
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    assert!(world.counter(Counter::ChecksumFailures) > 0);
+    world.stop_and_compare(&source);
+}
+
+#[test]
+fn a_batch_that_stays_corrupt_stops_its_partition_and_no_other() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000), SourceLog::of(10, 2, 200_000)], 1);
+    source.change(|cluster| {
+        cluster.logs[0].batches[4].2[700] ^= 1;
+    });
+    let mut world = World::new(&source);
+    world.assign();
+    let failed = world.wait_failed(0, FaultCode::CHECKSUM);
+    assert_eq!((failed.leo, failed.fault_from), (40, 40), "the whole batches before it count");
+    world.wait(1, "caught up", |p| p.leo == 100);
+    // Mended, and asked to try again.
+    source.change(|cluster| cluster.logs[0].batches[4].2[700] ^= 1);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(world.progress(0).unwrap().state, SlotState::Failed, "it does not try by itself");
+    world.want(|p| p.attempt = 1);
+    world.wait_caught_up(&source);
+    world.stop_and_compare(&source);
+}
+
+#[test]
+fn a_leader_that_moved_is_followed_by_its_word_or_by_metadata() {
+    for node_endpoints in [true, false] {
+        let source = Source::start(vec![SourceLog::of(5, 2, 5000), SourceLog::of(5, 2, 200_000)], 2);
+        source.change(|cluster| cluster.node_endpoints = node_endpoints);
+        let mut world = World::new(&source);
+        world.assign();
+        world.wait_caught_up(&source);
+        source.change(|cluster| {
+            (cluster.leader, cluster.epoch) = (1, 4);
+            cluster.logs.iter_mut().for_each(|log| log.push(10, 4, 5000));
+        });
+        world.wait_caught_up(&source);
+        assert_eq!(world.progress(0).unwrap().leader_epoch, 4);
+        assert_eq!(world.counter(Counter::LeaderMoves), 2);
+        world.stop_and_compare(&source);
+    }
+}
+
+#[test]
+fn a_gap_stops_the_partition_and_names_the_range() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    let mut world = world.restart(&source);
+    source.change(|cluster| {
+        (0..10).for_each(|_| cluster.logs[0].push(10, 2, 5000));
+        cluster.logs[0].start = 150;
+    });
+    world.assign();
+    let failed = world.wait_failed(0, FaultCode::GAP);
+    assert_eq!((failed.fault_from, failed.fault_to, failed.leo), (100, 150, 100));
+    assert_eq!(world.counter(Counter::Gaps), 1);
+}
+
+#[test]
+fn a_source_that_lost_records_stops_the_partition_and_nothing_is_cut() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    source.change(|cluster| {
+        let log = &mut cluster.logs[0];
+        log.batches.truncate(7);
+        log.end = 70;
+    });
+    let failed = world.wait_failed(0, FaultCode::DIVERGED);
+    assert_eq!((failed.fault_from, failed.fault_to, failed.leo), (70, 100, 100));
+    // The operator decides.
+    source.change(|cluster| cluster.logs[0].push(10, 4, 6000));
+    world.want(|p| (p.cut_to, p.attempt) = (70, 1));
+    world.wait_caught_up(&source);
+    world.stop_and_compare(&source);
+}
+
+#[test]
+fn a_divergence_told_by_epoch_stops_the_partition_with_the_range() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    source.change(|cluster| {
+        cluster.change = |_, _, _, part| {
+            part.records.clear();
+            part.tail.diverging = Some(EpochEnd { epoch: 2, end_offset: 60 });
+        };
+    });
+    let failed = world.wait_failed(0, FaultCode::DIVERGED);
+    assert_eq!((failed.fault_from, failed.fault_to, failed.leo), (60, 100, 100));
+}
+
+#[test]
+fn a_batch_from_a_newer_epoch_waits_for_the_metadata() {
+    let mut log = SourceLog::of(5, 3, 5000);
+    log.push(10, 9, 5000);
+    let source = Source::start(vec![log], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    let fenced = world.wait(0, "fenced", |p| p.state == SlotState::Fencing);
+    assert_eq!(fenced.leo, 50, "what came before it counts");
+    source.change(|cluster| cluster.epoch = 9);
+    world.wait_caught_up(&source);
+    assert!(world.counter(Counter::Fences) > 0);
+    world.stop_and_compare(&source);
+}
+
+#[test]
+fn a_topic_made_anew_is_not_merged_into_the_old_one() {
+    let source = Source::start(vec![SourceLog::of(5, 2, 5000)], 1);
+    source.change(|cluster| cluster.topic_id = Uuid([8; 16]));
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_failed(0, FaultCode::RECREATED);
+}
+
+#[test]
+fn another_cluster_behind_the_address_is_refused() {
+    let source = Source::start(vec![SourceLog::of(5, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assignment.source_cluster_id = "another".to_owned();
+    world.assign();
+    world.wait_failed(0, FaultCode::CLUSTER);
+}
+
+#[test]
+fn security_that_is_not_there_yet_is_refused_at_once() {
+    let source = Source::start(vec![SourceLog::of(5, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.set("security.protocol", "SASL_SSL");
+    world.assign();
+    world.wait_failed(0, FaultCode::UNSUPPORTED);
+}
+
+#[test]
+fn an_old_message_format_is_named() {
+    let mut log = SourceLog::of(2, 2, 5000);
+    let mut old = batch(20, 1, 2, 100);
+    old[16] = 1;
+    log.batches.push((20, 21, old));
+    log.end = 21;
+    let source = Source::start(vec![log], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    let failed = world.wait_failed(0, FaultCode::OLD_FORMAT);
+    assert_eq!((failed.leo, failed.fault_from), (20, 20));
+}
+
+#[test]
+fn a_source_that_cannot_be_reached_is_said_and_tried_for_ever() {
+    let source = Source::start(vec![SourceLog::of(2, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    let right = std::mem::replace(&mut world.assignment.bootstrap_servers, vec!["127.0.0.1:1".to_owned()]);
+    world.assign();
+    world.wait(0, "unreachable", |p| p.fault == FaultCode::UNREACHABLE && p.state == SlotState::Preparing);
+    world.assignment.bootstrap_servers = right;
+    world.assign();
+    world.wait_caught_up(&source);
+    world.stop_and_compare(&source);
+}
