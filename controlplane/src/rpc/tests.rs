@@ -7,15 +7,20 @@ use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
 use crate::mirror::machine::Event;
 use crate::plane::view::View;
 use crate::plane::view::tests::Board;
-use crate::rpc::{create_mirror, delete_mirror, pause_resume, start_mirror_topics, stop_mirror_topics};
+use crate::rpc::{
+    create_mirror, delete_mirror, first_draft, list_offsets, pause_resume, start_mirror_topics, stop_mirror_topics,
+};
 use crate::source::SourceError;
 use crate::source::topics::{Answer, Wanted};
 use twinlog_proto::channel::progress::{PartitionProgress, SlotState, identity};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::Uuid;
+use twinlog_proto::messages::add_topics_to_mirror::{self, AddTopicsToMirrorRequest};
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
 use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
+use twinlog_proto::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use twinlog_proto::messages::pause_mirror_topics::{self, PauseMirrorTopicsRequest};
+use twinlog_proto::messages::remove_topics_from_mirror::{self, RemoveTopicsFromMirrorRequest};
 use twinlog_proto::messages::resume_mirror_topics::{self, ResumeMirrorTopicsRequest};
 use twinlog_proto::messages::start_mirror_topics::{self as start, StartMirrorTopicsRequest};
 use twinlog_proto::messages::stop_mirror_topics::{self as stop, StopMirrorTopicsRequest};
@@ -268,4 +273,57 @@ fn delete_wants_everything_stopped() {
     let stopped =
         apply(&stopping, vec![MirrorEvent::detailed("other", "theirs", 0, Event::SlotStopped, Detail::Ended(None))]);
     assert_eq!(delete("other", &stopped), 0);
+}
+
+#[test]
+fn the_first_drafts_add_and_remove_are_start_and_stop_with_its_codes() {
+    let catalog = world();
+    let board = Board::default();
+    let topic = |name: &str, mirror: &str| add_topics_to_mirror::TopicData {
+        topic_name: name.into(),
+        mirror_name: mirror.into(),
+        ..Default::default()
+    };
+    let topics = vec![topic("new", "m"), topic("stopping", "m"), topic("paused", "m"), topic("new", "no")];
+    let starts = first_draft::starts(&AddTopicsToMirrorRequest { topics });
+    let asked = starts.into_iter().map(|start| (start, Ok(all_of_the_source()))).collect();
+    let (events, response) = first_draft::add(asked, &catalog, &View::new(&board, 0));
+    let codes: Vec<(&str, i16)> = response.topics.iter().map(|t| (t.name.as_str(), t.error_code)).collect();
+    assert_eq!((codes, events.len()), (vec![("new", 0), ("paused", 42), ("stopping", 42), ("new", 1137)], 1));
+
+    let topic = |name: &str| remove_topics_from_mirror::TopicData { topic_name: name.into(), ..Default::default() };
+    let request = RemoveTopicsFromMirrorRequest { topics: vec![topic("flows"), topic("nope"), topic("theirs")] };
+    let (events, response) = first_draft::remove(&request, &catalog);
+    let codes: Vec<(&str, i16)> = response.topics.iter().map(|t| (t.name.as_str(), t.error_code)).collect();
+    assert_eq!((codes, events.len()), (vec![("flows", 0), ("nope", 3), ("theirs", 0)], 2));
+}
+
+#[test]
+fn list_offsets_tells_the_ends_that_the_board_shows_and_no_times() {
+    let catalog = world();
+    let slot = catalog.partition("m", "flows", 0).unwrap().placement.as_ref().unwrap().slot;
+    let seen = PartitionProgress {
+        leo: 90,
+        log_start: 5,
+        source_high_watermark: 80,
+        source_lso: 70,
+        leader_epoch: 4,
+        last_epoch: 3,
+        ..PartitionProgress::unknown(identity(Uuid([1; 16]), 0), SlotState::Mirroring)
+    };
+    let board = Board([(slot, seen)].into());
+    let ask = |topic: &str, timestamp, isolation_level, current_leader_epoch, version| {
+        let partition = ListOffsetsPartition { partition_index: 0, current_leader_epoch, timestamp };
+        let topics = vec![ListOffsetsTopic { name: topic.into(), partitions: vec![partition] }];
+        let request = ListOffsetsRequest { isolation_level, topics, ..Default::default() };
+        let answer = list_offsets::handle(&request, version, &catalog, &View::new(&board, 0));
+        let found = &answer.topics[0].partitions[0];
+        (found.error_code, found.offset, found.leader_epoch)
+    };
+    assert_eq!(ask("flows", -1, 0, -1, 8), (0, 80, 3));
+    assert_eq!(ask("flows", -1, 1, 4, 8), (0, 70, 3));
+    assert_eq!(ask("flows", -2, 0, -1, 8), (0, 5, -1));
+    assert_eq!((ask("flows", -1, 0, 3, 8).0, ask("flows", -1, 0, 5, 8).0), (74, 75));
+    assert_eq!((ask("flows", 1_700_000_000_000, 0, -1, 8).0, ask("nope", -1, 0, -1, 8).0), (35, 3));
+    assert_eq!((ask("paused", -1, 0, -1, 8).0, ask("paused", -1, 0, -1, 4).0), (78, 5), "no data plane shows it");
 }

@@ -42,9 +42,12 @@ pub enum Close {
 
 /// The requests that have a handler below.
 const SERVED: &[i16] = &[
+    api::PRODUCE,
+    api::LIST_OFFSETS,
     api::METADATA,
     api::FIND_COORDINATOR,
     api::API_VERSIONS,
+    api::INIT_PRODUCER_ID,
     api::DESCRIBE_CONFIGS,
     api::DESCRIBE_CLUSTER,
     api::CREATE_MIRROR,
@@ -57,6 +60,8 @@ const SERVED: &[i16] = &[
     api::PAUSE_MIRROR_TOPICS,
     api::RESUME_MIRROR_TOPICS,
     api::DELETE_MIRROR,
+    api::ADD_TOPICS_TO_MIRROR,
+    api::REMOVE_TOPICS_FROM_MIRROR,
 ];
 
 /// Answers one request frame (without its length); the answer has its length.
@@ -100,6 +105,15 @@ pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u
         }
         api::RESUME_MIRROR_TOPICS => {
             call.change(move |request, catalog, _| rpc::pause_resume::resume(request, version, catalog)).await
+        }
+        api::LIST_OFFSETS => {
+            call.read(|request, catalog, view| rpc::list_offsets::handle(request, version, catalog, view))
+        }
+        api::PRODUCE => call.produce(),
+        api::INIT_PRODUCER_ID => call.read(|request, _, _| rpc::refused_writes::init_producer_id(request)),
+        api::ADD_TOPICS_TO_MIRROR => call.add_topics_to_mirror().await,
+        api::REMOVE_TOPICS_FROM_MIRROR => {
+            call.change(|request, catalog, _| rpc::first_draft::remove(request, catalog)).await
         }
         api::DELETE_MIRROR => call.change(|request, catalog, _| rpc::delete_mirror::decide(request, catalog)).await,
         _ => Err(Close::NotServed { name: api::name(key), version }),
@@ -147,6 +161,31 @@ impl Call<'_> {
         let request: R = self.request()?;
         let changed = self.driver.change(move |catalog, view| decide(&request, catalog, view)).await;
         self.answer(&changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
+    }
+
+    /// A producer that wants no answer gets none.
+    fn produce(&self) -> Result<Vec<u8>, Close> {
+        match rpc::refused_writes::produce(&self.request()?) {
+            Some(response) => self.answer(&response),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn add_topics_to_mirror(&self) -> Result<Vec<u8>, Close> {
+        use rpc::first_draft::{add, starts};
+        use twinlog_proto::messages::add_topics_to_mirror::AddTopicsToMirrorResponse;
+        let mut asked = Vec::new();
+        for start in starts(&self.request()?) {
+            // What has no question is refused by the decision, for the same reason.
+            let question = self.driver.read(|catalog, _| rpc::start_mirror_topics::question(&start, catalog));
+            let source = match question {
+                Ok(question) => topics::ask(&question.servers, &question.wanted).await,
+                Err(_refusal) => Ok(topics::Answer::default()),
+            };
+            asked.push((start, source));
+        }
+        let changed = self.driver.change(move |catalog, view| add(asked, catalog, view)).await;
+        self.answer(&changed.unwrap_or_else(|cause| AddTopicsToMirrorResponse::refused(not_durable(&cause))))
     }
 
     async fn create_mirror(&self) -> Result<Vec<u8>, Close> {
