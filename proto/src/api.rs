@@ -45,14 +45,14 @@ macro_rules! apis {
 }
 
 apis! {
-    PRODUCE = 0, "Produce", served None, sent None, flexible 9;
+    PRODUCE = 0, "Produce", served Some(3..=13), sent None, flexible 9;
     FETCH = 1, "Fetch", served None, sent Some(12..=17), flexible 12;
     LIST_OFFSETS = 2, "ListOffsets", served Some(1..=11), sent Some(6..=8), flexible 6;
     METADATA = 3, "Metadata", served Some(0..=13), sent Some(9..=13), flexible 9;
     FIND_COORDINATOR = 10, "FindCoordinator", served Some(0..=7), sent Some(3..=7), flexible 3;
     SASL_HANDSHAKE = 17, "SaslHandshake", served None, sent Some(1..=1), flexible NEVER;
     API_VERSIONS = 18, "ApiVersions", served Some(0..=4), sent Some(0..=4), flexible 3;
-    INIT_PRODUCER_ID = 22, "InitProducerId", served None, sent None, flexible 2;
+    INIT_PRODUCER_ID = 22, "InitProducerId", served Some(0..=5), sent None, flexible 2;
     OFFSET_FOR_LEADER_EPOCH = 23, "OffsetForLeaderEpoch", served None, sent Some(2..=4), flexible 4;
     DESCRIBE_CONFIGS = 32, "DescribeConfigs", served Some(1..=4), sent Some(1..=4), flexible 4;
     SASL_AUTHENTICATE = 36, "SaslAuthenticate", served None, sent Some(0..=2), flexible 2;
