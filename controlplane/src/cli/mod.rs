@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: Twinlog) -> Result<ExitCode, Failure> {
     match args.verb {
-        Verb::Up(args) => up::run(&args)?,
+        Verb::Up(args) => return up::run(&args),
         Verb::Demo(args) => return demo::run(&args),
         Verb::Mirrors(verb) => mirrors::run(&verb)?,
         Verb::Topics(verb) => topics::run(&verb)?,

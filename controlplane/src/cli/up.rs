@@ -10,11 +10,12 @@ mod tied;
 pub(super) use tied::run as run_tied;
 
 use super::args::{RUN_TIED, Up};
-use super::failure::Failure;
+use super::failure::{Exit, Failure};
 use crate::config::{Config, Flags};
 use plane::{Plane, PlaneEvent};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,8 +25,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(110);
 /// Runs until a signal, or until a plane cannot even start.
 ///
 /// # Errors
-/// When the configuration is not usable or a plane ends before it ever served; its own line is on stderr then.
-pub(super) fn run(args: &Up) -> Result<(), Failure> {
+/// When the configuration is not usable. When a plane ends before it ever served, its own line is on stderr and its exit code is ours.
+pub(super) fn run(args: &Up) -> Result<ExitCode, Failure> {
     let settings = Settings::read(args)?;
     log::init(args.log_format)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|cause| {
@@ -106,7 +107,7 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     })
 }
 
-async fn supervise(settings: Settings) -> Result<(), Failure> {
+async fn supervise(settings: Settings) -> Result<ExitCode, Failure> {
     let Settings { mut dataplane, mut controlplane, data } = settings;
     let stop_signal = |kind, name: &str| {
         signal(kind).map_err(|cause| Failure::new(format_args!("{name} cannot be handled"), cause, "report this"))
@@ -129,7 +130,7 @@ async fn supervise(settings: Settings) -> Result<(), Failure> {
         if let (PlaneEvent::EndedEarly { code }, _) = ended {
             dataplane.stop(STOP_TIMEOUT).await;
             controlplane.stop(STOP_TIMEOUT).await;
-            return Err(never_served(code, ended.1));
+            return never_served(code, ended.1);
         }
         if !told && dataplane.serves() && controlplane.serves() {
             told = true;
@@ -137,18 +138,17 @@ async fn supervise(settings: Settings) -> Result<(), Failure> {
         }
     }
     tokio::join!(dataplane.stop(STOP_TIMEOUT), controlplane.stop(STOP_TIMEOUT));
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
-fn never_served(code: Option<i32>, plane: &str) -> Failure {
+/// A plane that ends by itself has said why, in one line; a second line of ours would only hide it.
+fn never_served(code: Option<i32>, plane: &str) -> Result<ExitCode, Failure> {
     match code {
-        Some(2) => Failure::usage(format_args!("the {plane} plane refused its command line"), "see its line above"),
-        Some(code) => Failure::new(
-            format_args!("the {plane} plane did not start"),
-            format_args!("exit code {code}"),
-            "see its line above",
-        ),
-        None => Failure::new(format_args!("the {plane} plane did not start"), "it was killed", "see the kernel's log"),
+        Some(2) => Ok(ExitCode::from(Exit::Usage as u8)),
+        Some(_) => Ok(ExitCode::from(Exit::Failed as u8)),
+        None => {
+            Err(Failure::new(format_args!("the {plane} plane did not start"), "it was killed", "see the kernel's log"))
+        }
     }
 }
 
