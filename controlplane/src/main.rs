@@ -5,7 +5,7 @@ use controlplane::config::{Config, Flags};
 use controlplane::error::Fatal;
 use controlplane::node::Node;
 use controlplane::parent;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -64,9 +64,14 @@ fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match format {
-        LogFormat::Human => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Human => log.with_ansi(coloured()).init(),
         LogFormat::Json => log.json().init(),
     }
+}
+
+/// Colours are for terminals, and for people who want them (no-color.org).
+fn coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn run(args: Args) -> Result<(), Fatal> {

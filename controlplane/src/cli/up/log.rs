@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::cli::args::LogFormat;
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -22,8 +23,13 @@ pub(super) fn init(format: LogFormat) -> Result<(), Failure> {
         })?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let begun = match format {
-        LogFormat::Human => lines.try_init(),
+        LogFormat::Human => lines.with_ansi(coloured()).try_init(),
         LogFormat::Json => lines.json().try_init(),
     };
     begun.map_err(|cause| Failure::new("logging cannot begin", cause, "report this"))
+}
+
+/// Colours are for terminals, and for people who want them (no-color.org).
+fn coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
