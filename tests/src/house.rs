@@ -57,10 +57,15 @@ impl Ran {
     #[must_use]
     pub fn refused(self) -> String {
         assert_eq!(self.code, 1, "{self:?}");
-        let lines: Vec<_> = self.stderr.lines().filter(|l| !l.trim().is_empty()).collect();
+        let lines: Vec<_> = self.stderr.lines().filter(|l| !l.trim().is_empty() && !is_log_line(l)).collect();
         assert_eq!(lines.len(), 1, "one clear line: {self:?}");
         lines[0].to_owned()
     }
+}
+
+/// A line of a plane's log: it begins with its time.
+fn is_log_line(line: &str) -> bool {
+    line.as_bytes().get(10) == Some(&b'T') && line.bytes().take(4).all(|b| b.is_ascii_digit())
 }
 
 /// Runs `twinlog` with `arguments`.
