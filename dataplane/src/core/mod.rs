@@ -31,14 +31,13 @@ use crate::control::channel_server::{CoreEnds, Seat};
 use crate::control::inbox::Inbox;
 use crate::disk::uring::UringDisk;
 use crate::disk::writers::Writers;
-use crate::fault::{CoreCause, Fault};
+use crate::fault::CoreCause;
 use crate::housekeeping::Tracker;
 use crate::limits::{STAGES_PER_CORE, STOP_JOBS_MS_MAX, TICK_MS, WRITES_IN_FLIGHT_PER_CORE};
-use crate::log::{LogHome, PartitionLog};
-use crate::metrics::{Counter, Delay};
+use crate::log::LogHome;
+use crate::metrics::Counter;
 use crate::mirror::crew::Crew;
 use crate::mirror::jobs;
-use crate::mirror::partition::Partition;
 use crate::wire::uring::Tcp;
 
 /// What a core is started with.
@@ -270,32 +269,10 @@ async fn completions(shared: Rc<Shared<UringDisk>>) {
         let now = Instant::now();
         while let Some(token) = shared.home.writers.take_changed() {
             if let Some(partition) = shared.partition(token) {
-                complete(&shared, &partition, now);
+                shared.complete(&partition, now);
             }
         }
         shared.outbox.borrow_mut().ring();
-    }
-}
-
-fn complete(shared: &Shared<UringDisk>, partition: &Partition<UringDisk>, now: Instant) {
-    match partition.look(PartitionLog::poll_progress) {
-        Some(Ok(true)) => {
-            shared.publish(partition);
-            let Some((progress, clean)) = partition.look(|log| (log.progress(), log.is_clean())) else { return };
-            let (visible, flushed) = partition.take_delays(progress);
-            for (delay, took) in [(Delay::Visible, visible), (Delay::Flushed, flushed)] {
-                if let Some(took) = took {
-                    shared.metrics.delay(delay, took);
-                }
-            }
-            if !clean {
-                shared.dirty(partition, now);
-            }
-        }
-        // Nothing moved, or a job has the log and publishes when it is over.
-        Some(Ok(false)) | None => {}
-        Some(Err(fault @ Fault::Core(_))) => shared.fail(partition, fault),
-        Some(Err(fault)) => shared.log_broke(partition, fault),
     }
 }
 

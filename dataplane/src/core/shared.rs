@@ -16,8 +16,8 @@ use crate::disk::Disk;
 use crate::fault::{CoreCause, Fault};
 use crate::housekeeping::Tracker;
 use crate::limits::{FLUSHES_PER_TICK, LOG_JOBS_PER_CORE};
-use crate::log::LogHome;
-use crate::metrics::{Counter, Metrics};
+use crate::log::{LogHome, PartitionLog};
+use crate::metrics::{Counter, Delay, Metrics};
 use crate::mirror::partition::{Partition, Place};
 use crate::mirror::retry::Jitter;
 use crate::wire::watch::Watchdog;
@@ -220,7 +220,31 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// The log end of a partition moved by `bytes` (an estimate): it wants a flush some time.
+    /// Writes of the partition completed: its log end moves, on the board too. To be called as well when a job gives the log
+    /// back, for what completed meanwhile is told only once.
+    pub fn complete(&self, partition: &Partition<D>, now: Instant) {
+        match partition.look(PartitionLog::poll_progress) {
+            Some(Ok(true)) => {
+                self.publish(partition);
+                let Some((progress, clean)) = partition.look(|log| (log.progress(), log.is_clean())) else { return };
+                let (visible, flushed) = partition.take_delays(progress);
+                for (delay, took) in [(Delay::Visible, visible), (Delay::Flushed, flushed)] {
+                    if let Some(took) = took {
+                        self.metrics.delay(delay, took);
+                    }
+                }
+                if !clean {
+                    self.dirty(partition, now);
+                }
+            }
+            // Nothing moved, or a job has the log.
+            Some(Ok(false)) | None => {}
+            Some(Err(fault @ Fault::Core(_))) => self.fail(partition, fault),
+            Some(Err(fault)) => self.log_broke(partition, fault),
+        }
+    }
+
+    /// The log end of a partition moved: it wants a flush some time.
     pub fn dirty(&self, partition: &Partition<D>, now: Instant) {
         if partition.dirty_since(now) {
             self.dirty.borrow_mut().push_back((partition.token, now));
@@ -253,7 +277,7 @@ impl<D: Disk> Shared<D> {
 
     fn begin_flush(&self, partition: &Partition<D>, now: Instant) {
         partition.set_clean();
-        match partition.look(crate::log::PartitionLog::begin_flush) {
+        match partition.look(PartitionLog::begin_flush) {
             Some(Ok(_begun)) => {}
             Some(Err(fault)) => self.log_broke(partition, fault),
             // A job has the log: what is dirty after it is flushed next time.

@@ -154,6 +154,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             if let Err(fault) = result {
                 crew.shared.fail(&partition, fault);
             }
+            crew.shared.complete(&partition, Instant::now());
             crew.drive(&partition);
             crew.touch(&partition);
         });

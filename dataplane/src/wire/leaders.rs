@@ -79,10 +79,12 @@ pub struct Brokers {
 impl Brokers {
     /// Takes a broker's endpoint; one that no client can reach is refused. True when it is new or has moved.
     pub fn learn(&mut self, id: i32, host: &str, port: i32) -> bool {
-        let Some(endpoint) = Endpoint::checked(host, port) else { return false };
-        if id < 0 || self.at.get(&id) == Some(&endpoint) {
+        // The same again, as in most answers, is told without making anything.
+        let known = self.at.get(&id).is_some_and(|known| known.host == host && i32::from(known.port) == port);
+        if known || id < 0 {
             return false;
         }
+        let Some(endpoint) = Endpoint::checked(host, port) else { return false };
         self.at.insert(id, endpoint);
         true
     }

@@ -98,7 +98,10 @@ fn a_source_that_lost_records_stops_the_partition_and_nothing_is_cut() {
     let failed = world.wait_failed(0, FaultCode::DIVERGED);
     assert_eq!((failed.fault_from, failed.fault_to, failed.leo), (70, 100, 100));
     // The operator decides.
-    source.change(|cluster| cluster.logs[0].push(10, 4, 6000));
+    source.change(|cluster| {
+        cluster.epoch = 4;
+        cluster.logs[0].push(10, 4, 6000);
+    });
     world.want(|p| (p.cut_to, p.attempt) = (70, 1));
     world.wait_caught_up(&source);
     world.stop_and_compare(&source);
@@ -127,8 +130,7 @@ fn a_batch_from_a_newer_epoch_waits_for_the_metadata() {
     let source = Source::start(vec![log], 1);
     let mut world = World::new(&source);
     world.assign();
-    let fenced = world.wait(0, "fenced", |p| p.state == SlotState::Fencing);
-    assert_eq!(fenced.leo, 50, "what came before it counts");
+    world.wait(0, "fenced behind what came before", |p| p.state == SlotState::Fencing && p.leo == 50);
     source.change(|cluster| cluster.epoch = 9);
     world.wait_caught_up(&source);
     assert!(world.counter(Counter::Fences) > 0);

@@ -148,9 +148,9 @@ fn the_log_start_of_the_source_is_followed() {
 }
 
 #[test]
-fn a_steady_stream_allocates_nothing_on_the_core() {
+fn a_steady_stream_allocates_nothing_on_the_core_between_flushes() {
     let source = Source::start(vec![SourceLog::default(); 4], 1);
-    let mut world = World::new(&source);
+    let mut world = World::without_flushes(&source);
     world.assign();
     for slot in 0..4 {
         world.wait(slot, "mirroring", |p| p.state == SlotState::Mirroring);

@@ -30,14 +30,23 @@ pub(crate) struct World {
     pub(crate) assignment: Assignment,
 }
 
+/// Time between two flushes, ms.
+const FLUSH_MS: u64 = 100;
+
 impl World {
     /// A core that mirrors nothing yet; its assignment names every partition of the source.
     pub(crate) fn new(source: &Source) -> Self {
         let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        Self::over(source, data, state)
+        Self::over(source, data, state, FLUSH_MS)
     }
 
-    fn over(source: &Source, data: tempfile::TempDir, state: tempfile::TempDir) -> Self {
+    /// A core that is not due to flush anything while a test runs.
+    pub(crate) fn without_flushes(source: &Source) -> Self {
+        let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        Self::over(source, data, state, 3_600_000)
+    }
+
+    fn over(source: &Source, data: tempfile::TempDir, state: tempfile::TempDir, flush_ms: u64) -> Self {
         let dirs = [data.path().to_owned()];
         let (channel, mut seats) = Channel::open(1, 256).unwrap();
         let checkpoints = Checkpoints::load(&dirs).unwrap();
@@ -48,7 +57,7 @@ impl World {
             settings: CoreSettings {
                 number: 0,
                 cores: 1,
-                flush_interval: Duration::from_millis(100),
+                flush_interval: Duration::from_millis(flush_ms),
                 flush_bytes: 64 << 20,
                 connections_per_broker: 2,
             },
@@ -62,7 +71,7 @@ impl World {
             tracker,
             news: unbounded_channel().0,
         };
-        let core = std::thread::spawn(move || core::run(plan));
+        let core = std::thread::Builder::new().name("core-0".to_owned()).spawn(move || core::run(plan)).unwrap();
         let count = source.change(|cluster| cluster.logs.len());
         let partitions = (0..count as i32).map(|index| AssignedPartition {
             index,
@@ -168,7 +177,7 @@ impl World {
     pub(crate) fn restart(mut self, source: &Source) -> Self {
         self.stop();
         let Self { data, state, assignment, .. } = self;
-        let mut next = Self::over(source, data, state);
+        let mut next = Self::over(source, data, state, FLUSH_MS);
         next.assignment = assignment;
         next
     }
