@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
+use twinlog_proto::mirror_state::MirrorState;
 
 type Decide = Box<dyn FnOnce(&Catalog, &View<'_>) -> (Vec<MirrorEvent>, Answer)>;
 type Answer = Box<dyn FnOnce(Result<(), Arc<WriteError>>)>;
@@ -202,12 +203,7 @@ impl DriverTask {
             return Err(cause);
         }
         *self.shared.trouble.borrow_mut() = None;
-        for record in &records {
-            if let StateRecord::Standing { mirror, topic, partition, standing, .. } = record {
-                let (state, why) = (standing.state.name(), standing.message.as_deref());
-                info!(mirror, topic, partition, state, why, "state");
-            }
-        }
+        say_states(&records);
         let catalog = Rc::new(catalog);
         *self.shared.catalog.borrow_mut() = Rc::clone(&catalog);
         for mirror in removed {
@@ -265,6 +261,26 @@ impl DriverTask {
                 self.log = Some(old);
             }
             Err(cause) => error!(%cause, "the state log was lost"),
+        }
+    }
+}
+
+/// One line for each topic and state that partitions came to, and one for each failure.
+fn say_states(records: &[StateRecord]) {
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<i32>> = BTreeMap::new();
+    for record in records {
+        let StateRecord::Standing { mirror, topic, partition, standing, .. } = record else { continue };
+        if standing.state == MirrorState::Failed {
+            let (why, retry_attempt) = (standing.message.as_deref().unwrap_or_default(), standing.retry_attempt);
+            warn!(mirror, topic, partition, retry_attempt, why, "FAILED");
+        } else {
+            groups.entry((mirror, topic, standing.state.name())).or_default().push(*partition);
+        }
+    }
+    for ((mirror, topic, state), partitions) in groups {
+        match partitions[..] {
+            [partition] => info!(mirror, topic, partition, "{state}"),
+            _ => info!(mirror, topic, partitions = partitions.len(), "{state}"),
         }
     }
 }

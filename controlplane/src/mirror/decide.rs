@@ -32,6 +32,8 @@ pub struct Room {
 pub struct Draft<'a> {
     catalog: Catalog,
     room: &'a Room,
+    /// Made at the first start of the group, for it looks at every partition.
+    placer: Option<Placer>,
     records: Vec<StateRecord>,
     touched: BTreeMap<String, BTreeSet<(String, i32)>>,
     removed: BTreeSet<String>,
@@ -74,6 +76,7 @@ impl<'a> Draft<'a> {
         Self {
             catalog: catalog.clone(),
             room,
+            placer: None,
             records: Vec::new(),
             touched: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -108,6 +111,13 @@ impl<'a> Draft<'a> {
             MirrorEvent::Patterns { mirror, include, exclude } => {
                 let mut facts = self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?.facts.clone();
                 (facts.include, facts.exclude) = (include, exclude);
+                self.record(StateRecord::Mirror { mirror, facts: Some(facts) });
+                Ok(())
+            }
+            MirrorEvent::Settings { mirror, settings } => {
+                let mut facts = self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?.facts.clone();
+                facts.settings = settings;
+                self.touched.entry(mirror.clone()).or_default();
                 self.record(StateRecord::Mirror { mirror, facts: Some(facts) });
                 Ok(())
             }
@@ -160,6 +170,7 @@ impl<'a> Draft<'a> {
         }
         self.touched.remove(&mirror);
         self.removed.insert(mirror.clone());
+        self.placer = None;
         self.record(StateRecord::Mirror { mirror, facts: None });
         Ok(())
     }
@@ -172,9 +183,14 @@ impl<'a> Draft<'a> {
                 .filter(|index| topic.partitions.get(index).is_none_or(|known| known.placement.is_none()))
                 .collect(),
         };
-        let mut placer = Placer::new(&self.catalog, &self.room.directories);
+        let placer = self.placer.get_or_insert_with(|| Placer::new(&self.catalog, &self.room.directories));
         if placer.room(self.room.slots_max) < fresh.len() {
             return Err(NotTaken::Full(self.room.slots_max));
+        }
+        let mut places = Vec::with_capacity(fresh.len());
+        for partition in fresh {
+            let place = placer.place(self.room.slots_max).map_err(|_full| NotTaken::Full(self.room.slots_max))?;
+            places.push((partition, place));
         }
         let facts = TopicFacts {
             id: source.id,
@@ -184,9 +200,7 @@ impl<'a> Draft<'a> {
         };
         let (mirror, topic) = (mirror.to_owned(), source.name.clone());
         self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
-        for partition in fresh {
-            let (slot, directory) =
-                placer.place(self.room.slots_max).map_err(|_full| NotTaken::Full(self.room.slots_max))?;
+        for (partition, (slot, directory)) in places {
             let placement = Placement { slot, directory, attempt: 0, asked_version: 0 };
             let (mirror, topic) = (mirror.clone(), topic.clone());
             self.record(StateRecord::Placement { mirror, topic, partition, placement });

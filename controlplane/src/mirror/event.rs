@@ -2,6 +2,7 @@
 
 use crate::mirror::catalog::{Desired, LastMirrored, MirrorFacts, TopicSettings};
 use crate::mirror::machine::Event;
+use crate::mirror::settings::Settings;
 use twinlog_proto::ids::Uuid;
 
 /// A change that `decide.rs` turns into records and effects.
@@ -13,6 +14,8 @@ pub enum MirrorEvent {
     Deleted { mirror: String },
     /// The patterns of a mirror change.
     Patterns { mirror: String, include: Vec<String>, exclude: Vec<String> },
+    /// The settings of a mirror change.
+    Settings { mirror: String, settings: Settings },
     /// A topic is started, or the source has now told what it is.
     Started { mirror: String, topic: SourceTopic },
     /// A topic is started that the source cannot be asked about now.

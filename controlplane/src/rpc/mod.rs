@@ -11,6 +11,7 @@ pub mod describe_configs;
 pub mod describe_mirrors;
 pub mod find_coordinator;
 pub mod first_draft;
+pub mod incremental_alter_configs;
 pub mod last_mirrored_offsets;
 pub mod list_mirrors;
 pub mod list_offsets;

@@ -8,7 +8,8 @@ use crate::mirror::machine::Event;
 use crate::plane::view::View;
 use crate::plane::view::tests::Board;
 use crate::rpc::{
-    create_mirror, delete_mirror, first_draft, list_offsets, pause_resume, start_mirror_topics, stop_mirror_topics,
+    create_mirror, delete_mirror, first_draft, incremental_alter_configs, list_offsets, pause_resume,
+    start_mirror_topics, stop_mirror_topics,
 };
 use crate::source::SourceError;
 use crate::source::topics::{Answer, Wanted};
@@ -18,6 +19,9 @@ use twinlog_proto::ids::Uuid;
 use twinlog_proto::messages::add_topics_to_mirror::{self, AddTopicsToMirrorRequest};
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
 use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
+use twinlog_proto::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use twinlog_proto::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use twinlog_proto::messages::pause_mirror_topics::{self, PauseMirrorTopicsRequest};
 use twinlog_proto::messages::remove_topics_from_mirror::{self, RemoveTopicsFromMirrorRequest};
@@ -326,4 +330,38 @@ fn list_offsets_tells_the_ends_that_the_board_shows_and_no_times() {
     assert_eq!((ask("flows", -1, 0, 3, 8).0, ask("flows", -1, 0, 5, 8).0), (74, 75));
     assert_eq!((ask("flows", 1_700_000_000_000, 0, -1, 8).0, ask("nope", -1, 0, -1, 8).0), (35, 3));
     assert_eq!((ask("paused", -1, 0, -1, 8).0, ask("paused", -1, 0, -1, 4).0), (78, 5), "no data plane shows it");
+}
+
+#[test]
+fn settings_of_a_mirror_change_as_a_whole_or_not_at_all() {
+    let catalog = world();
+    let alter = |resource_type, mirror: &str, configs: &[(&str, i8, Option<&str>)], validate_only| {
+        let config = |(name, config_operation, value): &(&str, i8, Option<&str>)| AlterableConfig {
+            name: (*name).into(),
+            config_operation: *config_operation,
+            value: value.map(Into::into),
+        };
+        let configs = configs.iter().map(config).collect();
+        let resource = AlterConfigsResource { resource_type, resource_name: mirror.into(), configs };
+        let request = IncrementalAlterConfigsRequest { resources: vec![resource], validate_only };
+        let (events, response) = incremental_alter_configs::decide(&request, &catalog);
+        (response.responses[0].error_code, events)
+    };
+    let (code, events) = alter(64, "m", &[("client.id", 0, Some("x")), ("bootstrap.servers", 0, Some("t:2"))], false);
+    assert_eq!(code, 0);
+    let before = catalog.mirror("m").unwrap().facts.assignment_version;
+    let changed = apply(&catalog, events);
+    let facts = &changed.mirror("m").unwrap().facts;
+    assert_eq!((facts.settings["bootstrap.servers"].as_str(), facts.assignment_version), ("t:2", before + 1));
+
+    assert_eq!(alter(64, "m", &[("client.id", 0, Some("x"))], true), (0, Vec::new()), "only checked");
+    for (resource_type, mirror, config, code) in [
+        (64, "m", ("no.such.key", 0, Some("1")), 40),
+        (64, "m", ("bootstrap.servers", 1, None), 40),
+        (64, "m", ("client.id", 2, Some("y")), 40),
+        (64, "no", ("client.id", 0, Some("x")), 1137),
+        (2, "flows", ("segment.bytes", 0, Some("1")), 42),
+    ] {
+        assert_eq!(alter(resource_type, mirror, &[config], false), (code, Vec::new()));
+    }
 }

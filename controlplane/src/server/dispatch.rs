@@ -49,6 +49,7 @@ const SERVED: &[i16] = &[
     api::API_VERSIONS,
     api::INIT_PRODUCER_ID,
     api::DESCRIBE_CONFIGS,
+    api::INCREMENTAL_ALTER_CONFIGS,
     api::DESCRIBE_CLUSTER,
     api::CREATE_MIRROR,
     api::START_MIRROR_TOPICS,
@@ -105,6 +106,9 @@ pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u
         }
         api::RESUME_MIRROR_TOPICS => {
             call.change(move |request, catalog, _| rpc::pause_resume::resume(request, version, catalog)).await
+        }
+        api::INCREMENTAL_ALTER_CONFIGS => {
+            call.change(|request, catalog, _| rpc::incremental_alter_configs::decide(request, catalog)).await
         }
         api::LIST_OFFSETS => {
             call.read(|request, catalog, view| rpc::list_offsets::handle(request, version, catalog, view))

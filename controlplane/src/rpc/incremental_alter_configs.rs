@@ -1,0 +1,83 @@
+//! pure: IncrementalAlterConfigs: the settings of a mirror. What a setting may be is checked as at its creation; that new
+//! servers are still the same cluster is checked by the data plane, which stops at another one.
+
+use crate::mirror::catalog::Catalog;
+use crate::mirror::event::MirrorEvent;
+use crate::mirror::settings::{self, Settings};
+use crate::rpc::{Refusal, Refused};
+use std::collections::BTreeSet;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterConfigsResourceResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
+
+const RESOURCE_MIRROR: i8 = 64;
+const OPERATION_SET: i8 = 0;
+const OPERATION_DELETE: i8 = 1;
+
+/// Decides.
+#[must_use]
+pub fn decide(
+    request: &IncrementalAlterConfigsRequest,
+    catalog: &Catalog,
+) -> (Vec<MirrorEvent>, IncrementalAlterConfigsResponse) {
+    let (mut events, mut responses) = (Vec::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    for resource in &request.resources {
+        let outcome = if seen.insert((resource.resource_type, &resource.resource_name)) {
+            one(resource, catalog)
+        } else {
+            Err(Refusal::new(ErrorCode::INVALID_REQUEST, format!("{} is named twice", resource.resource_name)))
+        };
+        let refusal = match outcome {
+            Ok(settings) => {
+                let changed = MirrorEvent::Settings { mirror: resource.resource_name.clone(), settings };
+                events.extend((!request.validate_only).then_some(changed));
+                None
+            }
+            Err(refusal) => Some(refusal),
+        };
+        responses.push(AlterConfigsResourceResponse {
+            error_code: refusal.as_ref().map_or(0, |refusal| refusal.code.0),
+            error_message: refusal.map(|refusal| refusal.message),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+        });
+    }
+    (events, IncrementalAlterConfigsResponse { responses, ..IncrementalAlterConfigsResponse::default() })
+}
+
+fn one(resource: &AlterConfigsResource, catalog: &Catalog) -> Result<Settings, Refusal> {
+    if resource.resource_type != RESOURCE_MIRROR {
+        let message = "only the settings of mirrors (resource type 64) can be changed here; topics follow their source";
+        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
+    }
+    let mirror =
+        catalog.mirror(&resource.resource_name).ok_or_else(|| Refusal::unknown_mirror(&resource.resource_name))?;
+    let mut changed = mirror.facts.settings.clone();
+    for config in &resource.configs {
+        match (config.config_operation, &config.value) {
+            (OPERATION_SET, Some(value)) => drop(changed.insert(config.name.clone(), value.clone())),
+            (OPERATION_SET, None) | (OPERATION_DELETE, _) => drop(changed.remove(&config.name)),
+            _ => {
+                let message = format!("`{}` is no list to append to; set it as a whole", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_CONFIG, message));
+            }
+        }
+    }
+    let given = changed.iter().map(|(name, value)| (name.as_str(), Some(value.as_str())));
+    settings::checked(given).map_err(|bad| Refusal::new(ErrorCode::INVALID_CONFIG, bad.0))
+}
+
+/// There is no error for the whole: every resource gets it.
+impl Refused for IncrementalAlterConfigsResponse {
+    fn refused(refusal: Refusal) -> Self {
+        let response = AlterConfigsResourceResponse {
+            error_code: refusal.code.0,
+            error_message: Some(refusal.message),
+            resource_type: RESOURCE_MIRROR,
+            ..AlterConfigsResourceResponse::default()
+        };
+        Self { responses: vec![response], ..Self::default() }
+    }
+}
