@@ -8,12 +8,13 @@ use crate::limits;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the Kafka protocol is served when nothing else is said.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:9192";
 /// Where metrics are served when nothing else is said.
 pub const METRICS_DEFAULT: &str = "127.0.0.1:9644";
-/// The board's slots when nothing else is said; the region that the data plane made says how many there really are.
+/// Data directories of one node.
 pub const DATA_DIRECTORIES_MAX: usize = 64;
 
 /// What the control plane was told.
@@ -29,6 +30,8 @@ pub struct Config {
     pub metrics: SocketAddr,
     /// When a failed partition is tried again.
     pub retry: RetryRules,
+    /// How often sources are asked for new topics and partitions.
+    pub refresh_interval: Duration,
 }
 
 /// When a failed partition is tried again.
@@ -83,6 +86,7 @@ struct ControlPlaneText {
     retry_initial_ms: Option<u64>,
     retry_max_ms: Option<u64>,
     retry_attempts_max: Option<i16>,
+    refresh_interval_ms: Option<u64>,
 }
 
 impl Config {
@@ -136,12 +140,19 @@ impl Config {
                 "choose 1 <= retry_initial_ms <= retry_max_ms and retry_attempts_max >= 0",
             ));
         }
+        let refresh_ms = cp.refresh_interval_ms.unwrap_or(limits::REFRESH_INTERVAL_MS);
+        if refresh_ms < limits::REFRESH_INTERVAL_MS_MIN {
+            let what = "`refresh_interval_ms` of section [controlplane] is not usable";
+            let remedy = format!("choose {} or more", limits::REFRESH_INTERVAL_MS_MIN);
+            return Err(Fatal::new(what, format_args!("{refresh_ms} is too short"), remedy));
+        }
         Ok(Self {
             data: data.iter().map(|folder| current.join(folder)).collect(),
             state: current.join(state),
             listen: address("listen", flags.listen.as_deref().or(cp.listen.as_deref()).unwrap_or(LISTEN_DEFAULT))?,
             metrics: address("metrics", flags.metrics.as_deref().or(cp.metrics.as_deref()).unwrap_or(METRICS_DEFAULT))?,
             retry,
+            refresh_interval: Duration::from_millis(refresh_ms),
         })
     }
 }

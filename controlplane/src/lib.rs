@@ -13,6 +13,7 @@ pub mod mirror;
 pub mod node;
 pub mod parent;
 pub mod plane;
+pub mod refresh;
 pub mod rpc;
 pub mod server;
 pub mod source;

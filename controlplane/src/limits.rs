@@ -71,6 +71,11 @@ pub const BOOTSTRAP_SERVERS_MAX: usize = 64;
 /// How often a source that could not be asked is asked again.
 pub const RESOLVE_RETRY: Duration = Duration::from_secs(2);
 
+/// How often sources are asked for new topics and partitions.
+pub const REFRESH_INTERVAL_MS: u64 = 30_000;
+/// The shortest interval that may be configured.
+pub const REFRESH_INTERVAL_MS_MIN: u64 = 100;
+
 /// First and largest delay before a failed partition is tried again; the delay is drawn from `0..=limit`.
 pub const RETRY_INITIAL_MS: u64 = 1_000;
 /// See [`RETRY_INITIAL_MS`].

@@ -10,6 +10,7 @@ use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
+use crate::refresh;
 use crate::server::conn::{self, Identity};
 use crate::server::http::{self, Answer, Page};
 use crate::server::listener;
@@ -89,6 +90,7 @@ impl Node {
         spawn_local(Rc::clone(&link).keep());
         spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
         spawn_local(watch::resolve(driver.clone()));
+        spawn_local(refresh::run(driver.clone(), config.refresh_interval));
         let identity = Rc::new(identity);
         let open = Rc::new(Cell::new(0));
         let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };

@@ -4,7 +4,7 @@
 mod kit;
 
 use kit::plane::{DataPlane, Shown};
-use kit::source::Source;
+use kit::source::{Source, Topic};
 use kit::{ControlPlane, wait_for};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -216,6 +216,33 @@ fn patterns_start_what_exists_now_except_internal_topics() {
     assert_eq!(results, [("a1", 0), ("b", 0)]);
     let listed = control.ask(&ListMirrorsRequest { include_topic_names: true }).mirrors.remove(0);
     assert_eq!((listed.topic_count, listed.topic_names), (2, vec!["a1".to_owned(), "b".to_owned()]));
+}
+
+#[test]
+fn what_is_new_at_the_source_and_matches_is_started_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("twinlog.toml");
+    std::fs::write(&file, "[controlplane]\nrefresh_interval_ms = 100\n").unwrap();
+    let source = Source::start(&[("a1", 1), ("a2", 1)]);
+    let _data = DataPlane::start(folder.path(), 7);
+    let control = ControlPlane::start_by(ControlPlane::command(folder.path()).arg("--config").arg(&file));
+    control.create("dr", &source.address);
+    let include_patterns = vec!["a.*".to_owned()];
+    control.ask(&StartMirrorTopicsRequest { mirror_name: "dr".to_owned(), include_patterns, ..Default::default() });
+    control.wait_state("dr", "a1", 0, "MIRRORING");
+    stop(&control, "dr", &["a2"], &[]);
+    control.wait_state("dr", "a2", 0, "STOPPED");
+    {
+        let mut cluster = source.cluster.lock().unwrap();
+        cluster.topics[0].partitions = 3;
+        for (id, name) in [(8, "a3"), (9, "b"), (10, "__a")] {
+            cluster.topics.push(Topic { name, id, partitions: 1, internal: id == 10 });
+        }
+    }
+    control.wait_state("dr", "a1", 2, "MIRRORING");
+    control.wait_state("dr", "a3", 0, "MIRRORING");
+    assert_eq!(control.partition("dr", "a2", 0).unwrap().state, "STOPPED", "a stop is not undone by a pattern");
+    assert!(control.partition("dr", "b", 0).is_none() && control.partition("dr", "__a", 0).is_none());
 }
 
 #[test]

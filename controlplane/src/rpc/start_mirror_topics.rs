@@ -19,7 +19,7 @@ use twinlog_proto::mirror_state::MirrorState;
 const INTERNAL_PREFIX: &str = "__";
 
 /// What the source is to be asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Question {
     /// Where.
     pub servers: Vec<String>,
@@ -38,7 +38,8 @@ pub fn question(request: &StartMirrorTopicsRequest, catalog: &Catalog) -> Result
     patterns(&request.exclude_patterns)?;
     let include = patterns(&request.include_patterns)?;
     let names = request.topics.iter().map(|topic| topic.topic_name.clone()).filter(|name| is_legal_name(name));
-    let wanted = if include.is_empty() { Wanted::Named(names.collect()) } else { Wanted::All };
+    let names: Vec<String> = names.collect();
+    let wanted = if include.is_empty() { Wanted::Named(names) } else { Wanted::Matching { names, include } };
     Ok(Question { servers: settings::bootstrap_servers(&mirror.facts.settings), wanted })
 }
 
@@ -148,7 +149,7 @@ impl<'a> Start<'a> {
         let Some(answer) = &self.source else { return Vec::new() };
         let known = answer.topics.iter().filter_map(|(name, topic)| Some((name, topic.as_ref().ok()?)));
         known
-            .filter(|(name, topic)| !topic.internal && !name.starts_with(INTERNAL_PREFIX))
+            .filter(|(_, topic)| !is_internal(topic))
             .filter(|(name, _)| self.include.matches(name) && !self.exclude.matches(name))
             .map(|(name, _)| (name.clone(), Uuid::ZERO))
             .collect()
@@ -286,6 +287,12 @@ impl<'a> Start<'a> {
         self.slots_free -= more;
         Ok(Some(MirrorEvent::Started { mirror: self.request.mirror_name.clone(), topic: source }))
     }
+}
+
+/// Whether the topic is a cluster's own.
+#[must_use]
+pub fn is_internal(topic: &SourceTopic) -> bool {
+    topic.internal || topic.name.starts_with(INTERNAL_PREFIX)
 }
 
 fn patterns(given: &[String]) -> Result<Patterns, Refusal> {

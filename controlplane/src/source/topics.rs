@@ -3,6 +3,7 @@
 use crate::limits::{SOURCE_ASK, TOPIC_PARTITIONS_MAX};
 use crate::mirror::catalog::TopicSettings;
 use crate::mirror::event::SourceTopic;
+use crate::mirror::patterns::Patterns;
 use crate::source::SourceError;
 use crate::source::connection::Connection;
 use std::collections::BTreeMap;
@@ -33,10 +34,15 @@ const SETTING_NAMES: [&str; 7] = [
 ];
 
 /// Which topics are asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Wanted {
-    /// Every topic of the source.
-    All,
+    /// These, and every topic that matches.
+    Matching {
+        /// By name.
+        names: Vec<String>,
+        /// By pattern.
+        include: Patterns,
+    },
     /// These.
     Named(Vec<String>),
 }
@@ -77,7 +83,7 @@ async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, So
     let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..MetadataRequestTopic::default() };
     let request = MetadataRequest {
         topics: match wanted {
-            Wanted::All => None,
+            Wanted::Matching { .. } => None,
             Wanted::Named(names) => Some(names.iter().map(named).collect()),
         },
         allow_auto_topic_creation: false,
@@ -94,6 +100,9 @@ async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, So
     };
     let mut topics: BTreeMap<String, Result<SourceTopic, ErrorCode>> =
         metadata.topics.into_iter().filter_map(described).collect();
+    if let Wanted::Matching { names, include } = wanted {
+        topics.retain(|name, _| include.matches(name) || names.contains(name));
+    }
     learn_settings(&mut connection, &mut topics).await?;
     Ok(Answer { cluster_id, topics })
 }

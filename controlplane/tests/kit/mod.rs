@@ -43,7 +43,12 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// Starts one on `folder`, on ports that are free.
     pub(crate) fn start(folder: &Path) -> Self {
-        let mut child = Self::command(folder).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_by(&mut Self::command(folder))
+    }
+
+    /// Starts one by this command.
+    pub(crate) fn start_by(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         let line = BufReader::new(stdout).lines().next().expect("it says that it is ready").unwrap();
         let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)).unwrap().to_owned();
