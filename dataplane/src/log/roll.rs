@@ -1,11 +1,12 @@
 //! Rolling: a new segment is begun at once, the old one is closed when its last write has completed.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use twinlog_proto::records::batch::BatchHeader;
 use twinlog_proto::records::batches::EndMarker;
-use twinlog_proto::storage::names::FileKind;
+use twinlog_proto::storage::names::{self, FileKind};
 use twinlog_proto::storage::roll::{self, SegmentShape};
 
 use super::segment::{Indexes, Segment};
@@ -60,7 +61,8 @@ impl<D: Disk> PartitionLog<D> {
         let aborted = self.producers.update(header, marker);
         self.active.indexes.note(header, position, aborted.as_ref());
         self.active.first_timestamp_ms.get_or_insert(header.max_timestamp);
-        if self.epochs.assign(header.leader_epoch, header.base_offset) {
+        // A batch that spans the log start: the history begins at the log start, as a stock broker would cut it.
+        if self.epochs.assign(header.leader_epoch, header.base_offset.max(self.reached.log_start)) {
             self.epochs_changed = true;
         }
     }
@@ -90,7 +92,6 @@ impl<D: Disk> PartitionLog<D> {
         if let Some(tails) = &mut self.tails {
             tails.clear();
         }
-        self.unsynced.directory = true;
         Ok(())
     }
 
@@ -126,14 +127,31 @@ impl<D: Disk> PartitionLog<D> {
     /// Lets the empty active segment begin at `base` instead.
     pub(super) fn rebase(&mut self, base: i64) -> Result<(), Fault> {
         let old = self.active.base;
-        self.active = self.new_segment(base);
-        self.remove_segment_files(base)?;
-        self.open_active()?;
-        if old != base {
-            self.remove_segment_files(old)?;
-            self.move_snapshot(old, base)?;
+        if old == base {
+            return Ok(());
         }
-        Ok(())
+        let (from, to) = (self.active_path(), self.path_of_active(base));
+        files::rename(&from, &to).map_err(|e| faults::files("rename", &from, e))?;
+        // The file stays the same one: writes of bytes that proved to belong elsewhere may still be under way to it.
+        let next = self.new_segment(base);
+        let old_segment = std::mem::replace(&mut self.active, next);
+        (self.active.file, self.active.allocated) = (old_segment.file, old_segment.allocated);
+        for kind in [FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex] {
+            let path = files_of(&self.dir, old, kind);
+            files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
+        }
+        self.move_snapshot(old, base)
+    }
+
+    /// Where the active segment's file is. Until the segment before it is whole it has a name that no broker and no recovery
+    /// takes for a segment's: a crash must not leave a later segment behind a torn one.
+    fn active_path(&self) -> PathBuf {
+        self.path_of_active(self.active.base)
+    }
+
+    fn path_of_active(&self, base: i64) -> PathBuf {
+        let path = files_of(&self.dir, base, FileKind::Log);
+        if self.closing.is_empty() { path } else { files::with_suffix(&path, names::TEMPORARY_SUFFIX) }
     }
 
     /// The snapshot in front of the active segment follows it.
@@ -159,7 +177,7 @@ impl<D: Disk> PartitionLog<D> {
 
     /// Opens (or makes) the active segment's file.
     pub(super) fn open_active(&mut self) -> Result<(), Fault> {
-        let path = files_of(&self.dir, self.active.base, FileKind::Log);
+        let path = self.active_path();
         let file = self.home.disk.open(&path, Open::Segment).map_err(|e| faults::files("open", &path, e))?;
         self.alignment = self.home.disk.alignment(&file);
         self.active.file = Some(Rc::new(file));
@@ -181,12 +199,13 @@ impl<D: Disk> PartitionLog<D> {
         }
         if let Some(range) = self.active.allocation(end, self.spec.rules.segment_bytes.max(0) as u64) {
             let (file, then) = (Rc::clone(file), Then::Nothing);
-            let job = Job { file, work: Work::Allocate, touches: range, then, barrier: false };
+            let job = Job { file, work: Work::Allocate, touches: range, then };
             self.home.writers.submit(&self.jobs, job);
         }
     }
 
-    /// Closes every rolled segment whose writes have completed: exact length, whole indexes, the snapshot behind it.
+    /// Closes every rolled segment whose writes have completed: exact length, whole indexes, the snapshot behind it, and only
+    /// then its name for the segment that follows.
     pub(super) fn close_rolled(&mut self) -> Result<(), Fault> {
         while self.closing.front().is_some_and(|closing| closing.jobs_end <= self.jobs.first()) {
             let Some(mut closing) = self.closing.pop_front() else {
@@ -199,6 +218,10 @@ impl<D: Disk> PartitionLog<D> {
             closing.indexes.finish(&self.dir).map_err(|e| faults::files("index", &path, e))?;
             self.write_snapshot(closing.next_base, &closing.snapshot)?;
             self.unsynced.segments.push_back(closing.base);
+            let path = files_of(&self.dir, closing.next_base, FileKind::Log);
+            let aside = files::with_suffix(&path, names::TEMPORARY_SUFFIX);
+            files::rename(&aside, &path).map_err(|e| faults::files("rename", &aside, e))?;
+            self.unsynced.directory = true;
         }
         Ok(())
     }
