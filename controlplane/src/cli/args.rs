@@ -36,6 +36,9 @@ pub enum Verb {
     Lmo(Lmo),
     /// What an operator looks at first: planes, mirrors, lag, and what is wrong.
     Status(Status),
+    /// Print any file that a broker or twinlog writes: segments, indexes, snapshots, checkpoints, state records.
+    #[command(after_help = "Example:\n  twinlog dump data/orders-0/00000000000000000000.log")]
+    Dump(Dump),
     /// Print shell completions.
     Completions {
         /// The shell.
@@ -255,6 +258,20 @@ pub struct Status {
     /// Where the control plane is.
     #[command(flatten)]
     pub ask: Ask,
+}
+
+/// `twinlog dump`.
+#[derive(Debug, Args)]
+pub struct Dump {
+    /// The files.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print the records within batches too.
+    #[arg(long)]
+    pub records: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A time such as `500ms`, `30s`, `5m` or `2h`.

@@ -4,11 +4,13 @@
 pub mod args;
 mod demo;
 mod describe;
+mod dump;
 mod failure;
 mod lmo;
 mod manual;
 mod mirrors;
 mod output;
+mod segment;
 mod status;
 mod topics;
 mod up;
@@ -40,6 +42,7 @@ fn run(args: Twinlog) -> Result<ExitCode, Failure> {
         Verb::Topics(verb) => topics::run(&verb)?,
         Verb::Lmo(args) => lmo::run(&args)?,
         Verb::Status(args) => status::run(&args)?,
+        Verb::Dump(args) => return dump::run(&args),
         Verb::Completions { shell } => manual::completions(shell)?,
         Verb::Man { folder } => manual::man_pages(&folder)?,
         Verb::RunTied { parent, program, args } => match up::run_tied(parent, &program, &args)? {},

@@ -2,8 +2,10 @@
 
 use super::failure::Failure;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use serde::Serialize;
-use std::io::{self, Write};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::fmt;
+use std::io::{self, BufWriter, Stdout, Write};
 
 /// Prints a line on stdout.
 ///
@@ -45,6 +47,65 @@ fn aligned(head: &str, text: &str) -> Cell {
     Cell::new(text).set_alignment(alignment)
 }
 
+/// What a line of `dump` says: names and values in their order, as `name: value` for people and as one JSON object for scripts.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fields(pub(super) Vec<(&'static str, Value)>);
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl fmt::Display for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, value)) in self.0.iter().enumerate() {
+            let gap = if at == 0 { "" } else { " " };
+            match value {
+                Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n']) => {
+                    write!(f, "{gap}{name}: {text}")?;
+                }
+                value => write!(f, "{gap}{name}: {value}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Many lines on stdout, written in large pieces.
+#[derive(Debug)]
+pub(super) struct Lines {
+    out: BufWriter<Stdout>,
+    json: bool,
+}
+
+impl Lines {
+    /// Lines for people, or JSON objects.
+    pub(super) fn new(json: bool) -> Self {
+        Self { out: BufWriter::new(io::stdout()), json }
+    }
+
+    /// Prints a line.
+    ///
+    /// # Errors
+    /// When stdout is gone.
+    pub(super) fn print(&mut self, fields: &Fields) -> Result<(), Failure> {
+        if !self.json {
+            return writeln!(self.out, "{fields}").map_err(gone);
+        }
+        serde_json::to_writer(&mut self.out, fields).map_err(|cause| gone(cause.into()))?;
+        self.out.write_all(b"\n").map_err(gone)
+    }
+
+    /// Hands everything over to stdout.
+    ///
+    /// # Errors
+    /// When stdout is gone.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(gone)
+    }
+}
+
 /// A number that may be unknown.
 #[must_use]
 pub(super) fn number(value: Option<i64>) -> String {
@@ -57,9 +118,11 @@ pub(super) fn failure(failure: &Failure) {
     drop(writeln!(io::stderr(), "twinlog: {failure}"));
 }
 
-fn write(text: std::fmt::Arguments<'_>) -> Result<(), Failure> {
+fn write(text: fmt::Arguments<'_>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_fmt(text)
-        .and_then(|()| out.flush())
-        .map_err(|cause| Failure::new("stdout cannot be written", cause, "give the command a stdout that stays open"))
+    out.write_fmt(text).and_then(|()| out.flush()).map_err(gone)
+}
+
+fn gone(cause: io::Error) -> Failure {
+    Failure::new("stdout cannot be written", cause, "give the command a stdout that stays open")
 }

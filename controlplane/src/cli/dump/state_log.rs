@@ -1,0 +1,180 @@
+//! pure: keys and values of the state log's records.
+
+use super::records::text;
+use crate::mirror::settings;
+use serde_json::{Value, json};
+use twinlog_proto::error::DecodeError;
+use twinlog_proto::messages::Message;
+use twinlog_proto::messages::state_log::{
+    HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS, LastMirrorEpochsKey,
+    LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey, MirrorPartitionStateKey,
+    MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue,
+};
+use twinlog_proto::mirror_state::MirrorState;
+use twinlog_proto::reader::Reader;
+
+/// What stands in place of a secret.
+pub(super) const MASKED: &str = "[hidden]";
+
+type Field = (&'static str, Value);
+
+/// The fields of a record: its type, key and value; the bare bytes and why when they cannot be read.
+pub(super) fn fields(key: Option<&[u8]>, value: Option<&[u8]>) -> Vec<Field> {
+    match decoded(key.unwrap_or_default(), value) {
+        Ok(Some(fields)) => fields,
+        Ok(None) => vec![("type", json!("unknown")), ("key", text(key)), ("value", text(value))],
+        Err(why) => vec![("error", json!(why.to_string())), ("key", text(key)), ("value", text(value))],
+    }
+}
+
+fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, DecodeError> {
+    let mut reader = Reader::new("state log key", key);
+    let number = reader.read_i16()?;
+    let (name, key, value) = match number {
+        LAST_MIRROR_EPOCHS => {
+            let LastMirrorEpochsKey { mirror_name } = whole(reader)?;
+            ("LastMirrorEpochs", json!({ "mirror": mirror_name }), valued(value, last_mirror_epochs)?)
+        }
+        MIRROR_PARTITION_STATE => {
+            let MirrorPartitionStateKey { mirror_name } = whole(reader)?;
+            ("MirrorPartitionState", json!({ "mirror": mirror_name }), valued(value, partition_state)?)
+        }
+        MIRROR => {
+            let MirrorKey { mirror_name } = whole(reader)?;
+            ("Mirror", json!({ "mirror": mirror_name }), valued(value, mirror)?)
+        }
+        MIRROR_TOPIC => {
+            let MirrorTopicKey { mirror_name, topic_name } = whole(reader)?;
+            ("MirrorTopic", json!({ "mirror": mirror_name, "topic": topic_name }), valued(value, topic)?)
+        }
+        HOST_PARTITION => {
+            let HostPartitionKey { host_id, mirror_name, topic_name, partition } = whole(reader)?;
+            let key = json!({ "host": host_id, "mirror": mirror_name, "topic": topic_name, "partition": partition });
+            ("HostPartition", key, valued(value, placement)?)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(vec![("type", json!(number)), ("name", json!(name)), ("key", key), ("value", value)]))
+}
+
+fn whole<M: Message>(mut reader: Reader<'_>) -> Result<M, DecodeError> {
+    let message = M::decode(&mut reader, 0)?;
+    reader.finish()?;
+    Ok(message)
+}
+
+/// The value after its version, or null: then the record removes what the key names.
+fn valued<M: Message>(value: Option<&[u8]>, show: impl Fn(M) -> Value) -> Result<Value, DecodeError> {
+    let Some(value) = value else { return Ok(Value::Null) };
+    let mut reader = Reader::new("state log value", value);
+    let version = reader.read_i16()?;
+    Ok(show(M::decode(&mut reader, version)?))
+}
+
+fn last_mirror_epochs(value: LastMirrorEpochsValue) -> Value {
+    let topics = value.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            json!({
+                "partition": partition.partition_index,
+                "lastMirrorEpoch": partition.last_mirror_epoch,
+                "lastMirroredOffset": partition.last_mirrored_offset,
+            })
+        });
+        json!({ "topic": topic.name, "partitions": partitions.collect::<Vec<_>>() })
+    });
+    Value::Array(topics.collect())
+}
+
+fn state(code: i8) -> Value {
+    MirrorState::from_code(code).map_or_else(|unknown| json!(unknown.0), |state| json!(state.name()))
+}
+
+fn partition_state(value: MirrorPartitionStateValue) -> Value {
+    json!({
+        "topic": value.topic_name,
+        "partition": value.partition,
+        "topicId": value.topic_id.to_string(),
+        "state": state(value.state),
+        "previousState": state(value.previous_state),
+        "stateEpoch": value.state_epoch,
+        "retryAttempt": value.retry_attempt,
+        "lastMirroredOffset": value.last_mirrored_offset,
+        "lastMirrorEpoch": value.last_mirror_epoch,
+        "errorMessage": value.error_message,
+    })
+}
+
+fn mirror(value: MirrorValue) -> Value {
+    let settings =
+        value.settings.into_iter().map(|setting| (setting.name.clone(), shown(&setting.name, setting.value)));
+    json!({
+        "sourceClusterId": value.source_cluster_id,
+        "settings": settings.collect::<serde_json::Map<_, _>>(),
+        "includePatterns": value.include_patterns,
+        "excludePatterns": value.exclude_patterns,
+        "assignmentVersion": value.assignment_version,
+    })
+}
+
+/// The value of a setting, or that it is a secret.
+pub(super) fn shown(name: &str, value: Option<String>) -> Value {
+    if value.is_some() && settings::is_secret(name) { json!(MASKED) } else { json!(value) }
+}
+
+fn topic(value: MirrorTopicValue) -> Value {
+    json!({
+        "topicId": value.topic_id.to_string(),
+        "desiredState": state(value.desired_state),
+        "numPartitions": value.num_partitions,
+        "segmentBytes": value.segment_bytes,
+        "segmentMs": value.segment_ms,
+        "segmentJitterMs": value.segment_jitter_ms,
+        "segmentIndexBytes": value.segment_index_bytes,
+        "indexIntervalBytes": value.index_interval_bytes,
+        "compacted": value.compacted,
+        "maxCompactionLagMs": value.max_compaction_lag_ms,
+    })
+}
+
+fn placement(value: HostPartitionValue) -> Value {
+    json!({
+        "slot": value.slot,
+        "dataDirectory": value.data_directory,
+        "attempt": value.attempt,
+        "askedVersion": value.asked_version,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinlog_proto::messages::state_log::MirrorSetting;
+    use twinlog_proto::writer::Writer;
+
+    fn bytes(number: i16, message: &impl Message) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut w = Writer::new(&mut out);
+        w.write_i16(number);
+        message.encode(&mut w, 0).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_mirror_is_shown_without_its_secrets() {
+        let setting = |name: &str, value: &str| MirrorSetting { name: name.into(), value: Some(value.into()) };
+        let settings = vec![setting("bootstrap.servers", "h:1"), setting("sasl.jaas.config", "password=hunter2")];
+        let value = bytes(0, &MirrorValue { settings, ..Default::default() });
+        let fields = fields(Some(&bytes(MIRROR, &MirrorKey { mirror_name: "dr".into() })), Some(&value));
+        let text = format!("{fields:?}");
+        assert!(text.contains("h:1") && text.contains(MASKED) && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn a_removal_an_unknown_type_and_damage_are_told_apart() {
+        let key = bytes(MIRROR, &MirrorKey { mirror_name: "dr".into() });
+        assert_eq!(fields(Some(&key), None)[3], ("value", Value::Null));
+        assert_eq!(fields(Some(&[0x7f, 0, 1]), Some(b"x"))[0], ("type", json!("unknown")));
+        assert_eq!(fields(Some(&key[..5]), Some(b"x"))[0].0, "error");
+        assert_eq!(fields(None, None)[0].0, "error");
+    }
+}
