@@ -142,12 +142,12 @@ impl<'a> Draft<'a> {
         for (mirror, partitions) in &touched {
             let Some(known) = self.catalog.mirror(mirror) else { continue };
             let mut facts = known.facts.clone();
-            facts.assignment_version += 1;
+            facts.assignment_version = self.next_version(mirror);
             let version = facts.assignment_version;
             self.record(StateRecord::Mirror { mirror: mirror.clone(), facts: Some(facts) });
             for (topic, partition) in partitions {
                 let known = self.catalog.partition(mirror, topic, *partition).and_then(|p| p.placement.clone());
-                let Some(mut placement) = known else { continue };
+                let Some(mut placement) = known.filter(|placed| placed.asked_version != version) else { continue };
                 placement.asked_version = version;
                 let (mirror, topic) = (mirror.clone(), topic.clone());
                 self.record(StateRecord::Placement { mirror, topic, partition: *partition, placement });
@@ -198,10 +198,11 @@ impl<'a> Draft<'a> {
             partition_count: source.partition_count,
             settings: source.settings,
         };
+        let asked_version = self.next_version(mirror);
         let (mirror, topic) = (mirror.to_owned(), source.name.clone());
         self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
         for (partition, (slot, directory)) in places {
-            let placement = Placement { slot, directory, attempt: 0, asked_version: 0 };
+            let placement = Placement { slot, directory, attempt: 0, asked_version };
             let (mirror, topic) = (mirror.clone(), topic.clone());
             self.record(StateRecord::Placement { mirror, topic, partition, placement });
         }
@@ -253,6 +254,11 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// The version that `finish` gives to a mirror that is touched.
+    fn next_version(&self, mirror: &str) -> i64 {
+        self.catalog.mirror(mirror).map_or(0, |known| known.facts.assignment_version) + 1
+    }
+
     fn standing(&self, mirror: &str, topic: &str, partition: i32) -> Standing {
         self.catalog.partition(mirror, topic, partition).map_or_else(Standing::default, |p| p.standing.clone())
     }
@@ -278,7 +284,8 @@ impl<'a> Draft<'a> {
         }
         if effects.contains(&Effect::Send) {
             if let (Some(placement), Event::Retry | Event::RetryDue) = (&placement, event) {
-                let placement = Placement { attempt: placement.attempt.wrapping_add(1), ..placement.clone() };
+                let (attempt, asked_version) = (placement.attempt.wrapping_add(1), self.next_version(&mirror));
+                let placement = Placement { attempt, asked_version, ..placement.clone() };
                 let (mirror, topic) = (mirror.clone(), topic.clone());
                 self.record(StateRecord::Placement { mirror, topic, partition, placement });
             }
