@@ -111,3 +111,81 @@ pub fn is_retryable(code: FaultCode) -> bool {
             | FaultCode::UNKNOWN_TOPIC
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::catalog::{Placement, Standing};
+
+    fn partition(state: MirrorState, previous: MirrorState, retry_attempt: i16) -> Partition {
+        let standing = Standing { state, previous, retry_attempt, ..Standing::default() };
+        let placement = Some(Placement { slot: 0, directory: "/d".into(), attempt: 0, asked_version: 1 });
+        Partition { standing, placement, last_mirrored: None }
+    }
+
+    #[test]
+    fn every_state_awaits_what_the_board_can_show_of_it_and_nothing_else() {
+        use MirrorState as S;
+        use SlotState as B;
+        let none = S::Unknown;
+        for (state, previous, shown, event) in [
+            (S::Preparing, none, B::Preparing, None),
+            (S::Preparing, none, B::Stopped, None),
+            (S::Preparing, none, B::Fencing, Some(Event::SlotMirroring)),
+            (S::Mirroring, none, B::Mirroring, None),
+            (S::Mirroring, none, B::Preparing, None),
+            (S::Mirroring, none, B::Failed, Some(Event::Failed)),
+            (S::Pausing, none, B::Mirroring, None),
+            (S::Pausing, none, B::Paused, Some(Event::SlotPaused)),
+            (S::Paused, none, B::Paused, None),
+            (S::Stopping, none, B::Paused, None),
+            (S::Stopping, none, B::Stopped, Some(Event::SlotStopped)),
+            (S::Stopping, none, B::Failed, Some(Event::Failed)),
+            (S::Failed, S::Mirroring, B::Failed, None),
+            (S::Failed, S::Mirroring, B::Mirroring, Some(Event::SlotMirroring)),
+            (S::Failed, S::Pausing, B::Paused, Some(Event::SlotPaused)),
+            (S::Failed, S::Stopping, B::Stopped, Some(Event::SlotStopped)),
+            (S::Failed, S::Stopping, B::Mirroring, None),
+        ] {
+            let seen = PartitionProgress::unknown(1, shown);
+            let found = Watcher::default().event(0, &partition(state, previous, 0), &seen);
+            assert_eq!(found.map(|(event, _)| event), event, "{state:?} after {previous:?} shows {shown:?}");
+        }
+    }
+
+    #[test]
+    fn failures_are_forgotten_when_records_flow_again_and_not_before() {
+        let partition = partition(MirrorState::Mirroring, MirrorState::Unknown, 3);
+        let mut seen = PartitionProgress {
+            leo: 10,
+            source_high_watermark: 20,
+            ..PartitionProgress::unknown(1, SlotState::Mirroring)
+        };
+        let mut watcher = Watcher::default();
+        assert_eq!(watcher.event(0, &partition, &seen), None);
+        assert_eq!(watcher.event(0, &partition, &seen), None);
+        seen.leo = 11;
+        assert_eq!(watcher.event(0, &partition, &seen), Some((Event::SlotProgressed, Detail::None)));
+        seen.leo = 20;
+        assert_eq!(watcher.event(1, &partition, &seen), Some((Event::SlotProgressed, Detail::None)), "caught up");
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_offsets_as_far_as_they_are_known() {
+        let failed = |from, to| {
+            let seen = PartitionProgress {
+                fault: FaultCode::GAP,
+                fault_from: from,
+                fault_to: to,
+                ..PartitionProgress::unknown(1, SlotState::Failed)
+            };
+            match failure(&seen) {
+                Detail::Failure { message, retryable } => (message, retryable),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(failed(5, 9).0.ends_with(", offsets 5 to 9 (exclusive)") && !failed(5, 9).1);
+        assert!(failed(5, -1).0.ends_with(", from offset 5 on"));
+        assert!(failed(-1, -1).0.ends_with("yet"));
+    }
+}

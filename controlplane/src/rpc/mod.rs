@@ -68,6 +68,8 @@ pub trait Refused {
 }
 
 #[cfg(test)]
+mod read_tests;
+#[cfg(test)]
 mod tests;
 
 /// The value of an authorized-operations field that was not asked for.

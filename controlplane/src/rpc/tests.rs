@@ -29,19 +29,19 @@ use twinlog_proto::messages::resume_mirror_topics::{self, ResumeMirrorTopicsRequ
 use twinlog_proto::messages::start_mirror_topics::{self as start, StartMirrorTopicsRequest};
 use twinlog_proto::messages::stop_mirror_topics::{self as stop, StopMirrorTopicsRequest};
 
-fn source(name: &str, id: u8, partition_count: i32) -> SourceTopic {
+pub(super) fn source(name: &str, id: u8, partition_count: i32) -> SourceTopic {
     let settings = Default::default();
     SourceTopic { name: name.into(), id: Uuid([id; 16]), partition_count, settings, internal: name.starts_with("__") }
 }
 
-fn apply(catalog: &Catalog, events: Vec<MirrorEvent>) -> Catalog {
+pub(super) fn apply(catalog: &Catalog, events: Vec<MirrorEvent>) -> Catalog {
     let room = Room { directories: vec!["/d".into()], slots_max: 8 };
     let mut draft = Draft::new(catalog, &room);
     events.into_iter().for_each(|event| draft.take(event).unwrap());
     draft.finish().catalog
 }
 
-fn created(mirror: &str) -> MirrorEvent {
+pub(super) fn created(mirror: &str) -> MirrorEvent {
     let settings = [("bootstrap.servers".to_owned(), "s:1".to_owned())].into();
     let facts = MirrorFacts { source_cluster_id: "src".into(), settings, ..MirrorFacts::default() };
     MirrorEvent::Created { mirror: mirror.into(), facts }
@@ -56,7 +56,7 @@ fn wanted(topic: &str, desired: Desired, event: Event) -> MirrorEvent {
 }
 
 /// Mirror m with topics `flows`, `paused`, `stopping`, `stopped`, and mirror `other` with topic `theirs`.
-fn world() -> Catalog {
+pub(super) fn world() -> Catalog {
     let mut events = vec![created("m"), created("other")];
     for (id, topic) in (1..).zip(["flows", "paused", "stopping", "stopped"]) {
         events.push(MirrorEvent::Started { mirror: "m".into(), topic: source(topic, id, 1) });
