@@ -8,6 +8,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use twinlog_proto::storage::names::TEMPORARY_SUFFIX;
+
 use crate::limits::SMALL_FILE_BYTES_MAX;
 
 /// A file in a directory.
@@ -48,15 +50,24 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// What failed while a file was written anew.
+#[derive(Debug)]
+pub enum ReplaceError {
+    /// Nothing was changed: the bytes did not fit, or the folder may not be written to.
+    Write(io::Error),
+    /// The kernel could not make the bytes or the name durable.
+    Sync(io::Error),
+}
+
 /// Writes `path` anew: aside, synced, renamed over, folder synced. A reader sees the old file or the new one.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = with_suffix(path, ".tmp");
-    let mut file = File::create(&aside)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReplaceError> {
+    let aside = with_suffix(path, TEMPORARY_SUFFIX);
+    let mut file = File::create(&aside).map_err(ReplaceError::Write)?;
+    file.write_all(bytes).map_err(ReplaceError::Write)?;
+    file.sync_all().map_err(ReplaceError::Sync)?;
     drop(file);
-    fs::rename(&aside, path)?;
-    sync(parent(path))
+    fs::rename(&aside, path).map_err(ReplaceError::Write)?;
+    sync(parent(path)).map_err(ReplaceError::Sync)
 }
 
 /// Writes `path` whole, without making it durable.

@@ -24,8 +24,6 @@ pub(crate) struct Job<D: Disk> {
     pub(crate) touches: Range<u64>,
     /// What is true once this job and all before it succeeded.
     pub(crate) then: Then,
-    /// Wait for everything before it: the first write of a segment, so that a crash tears the last segment only.
-    pub(crate) barrier: bool,
 }
 
 /// What to do.
@@ -95,7 +93,6 @@ struct Entry<D: Disk> {
     kind: Kind,
     touches: Range<u64>,
     then: Then,
-    barrier: bool,
     state: State,
 }
 
@@ -125,8 +122,8 @@ impl<D: Disk> Jobs<D> {
             Work::Allocate => Kind::Allocate,
             Work::Sync => Kind::Sync,
         };
-        let Job { file, work, touches, then, barrier } = job;
-        list.entries.push_back(Entry { file, work: Some(work), kind, touches, then, barrier, state: State::Blocked });
+        let Job { file, work, touches, then } = job;
+        list.entries.push_back(Entry { file, work: Some(work), kind, touches, then, state: State::Blocked });
         let number = list.entries.len() - 1;
         let free = !list.is_blocked(number);
         if free {
@@ -144,7 +141,7 @@ impl<D: Disk> Jobs<D> {
     ) -> Option<(Share, Range<usize>, Range<u64>)> {
         let mut list = self.list.borrow_mut();
         let last = list.entries.back()?;
-        let untouched = matches!(last.state, State::Blocked) && !last.barrier && Rc::ptr_eq(&last.file, file);
+        let untouched = matches!(last.state, State::Blocked) && Rc::ptr_eq(&last.file, file);
         let Some(Work::Write(share, range)) = &last.work else {
             return None;
         };
@@ -253,7 +250,7 @@ impl<D: Disk> List<D> {
             let shares = earlier.touches.start < job.touches.end
                 && job.touches.start < earlier.touches.end
                 && Rc::ptr_eq(&earlier.file, &job.file);
-            !matches!(earlier.state, State::Done(_)) && (shares || job.barrier)
+            !matches!(earlier.state, State::Done(_)) && shares
         })
     }
 }

@@ -119,7 +119,7 @@ impl<D: Disk> PartitionLog<D> {
 
     /// Counts bytes of the region in, or refuses them because it is over.
     fn take_in(&mut self, bytes: usize) -> Result<(), AppendStop> {
-        if let Health::Broken(_) = self.health {
+        if !matches!(self.health, Health::Good) {
             return Err(AppendStop::Over);
         }
         let Some(region) = &mut self.region else {
@@ -311,8 +311,7 @@ impl<D: Disk> PartitionLog<D> {
         let touches = position..position + range.len() as u64;
         self.allocate_up_to(touches.end, &file);
         let then = Then::End { leo: self.next_offset, epoch: self.last_epoch() };
-        let barrier = std::mem::take(&mut self.active.first_write);
-        let job = Job { file: Rc::clone(&file), work: Work::Write(span.lease.share(), range), touches, then, barrier };
+        let job = Job { file: Rc::clone(&file), work: Work::Write(span.lease.share(), range), touches, then };
         self.home.writers.submit(&self.jobs, job);
     }
 }

@@ -1,6 +1,6 @@
 //! Cutting: the end (to where both sides agree), the beginning (behind the source's log start), or everything.
 
-use twinlog_proto::storage::names::FileKind;
+use twinlog_proto::storage::names::{self, FileKind};
 use twinlog_proto::storage::truncation;
 
 use super::{PartitionLog, faults, files_of, leftovers};
@@ -42,9 +42,9 @@ impl<D: Disk> PartitionLog<D> {
             let path = files_of(&self.dir, snapshot, FileKind::Snapshot);
             files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
         }
+        let path = self.dir.join(names::LEADER_EPOCHS);
+        files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
         self.closed.clear();
-        self.producers.clear();
-        self.epochs.clear();
         self.unsynced.segments.clear();
         self.unsynced.snapshots.clear();
         self.reached.log_start = offset;
@@ -54,9 +54,10 @@ impl<D: Disk> PartitionLog<D> {
         let path = files_of(&self.dir, offset, FileKind::Log);
         files::set_len(&path, 0).map_err(|e| faults::files("make", &path, e))?;
         self.reload(None).await?;
-        self.epochs_changed = true;
         self.unsynced.directory = true;
-        self.flush().await
+        self.submit_syncs().map_err(|fault| self.broken(fault))?;
+        self.settle().await?;
+        self.rest()
     }
 
     /// The source's log start moved: deletes the segments whose successor begins at or below `offset`, as stock does. An
@@ -69,7 +70,7 @@ impl<D: Disk> PartitionLog<D> {
         if offset > self.next_offset {
             return self.restart_at(offset).await;
         }
-        if offset > self.reached.leo || self.closed.iter().nth(1).map_or(self.active.base, |next| next.base) <= offset {
+        if offset > self.reached.leo || self.closed.get(1).map_or(self.active.base, |next| next.base) <= offset {
             self.settle().await?;
         }
         self.reached.log_start = offset;

@@ -33,6 +33,11 @@ pub(super) fn sync(path: &Path, source: io::Error) -> Fault {
     Fault::sync(format!("cannot make {} durable; the core recovers from what the disk holds", path.display()), source)
 }
 
+/// Asked for something after a sync had failed.
+pub(super) fn after_failed_sync(path: &Path) -> Fault {
+    sync(path, io::Error::other("an earlier sync failed; it is not tried again"))
+}
+
 /// A file that is not what it must be and that must not be repaired by cutting.
 pub(super) fn damage(path: &Path, from: i64, to: i64, why: &str) -> Fault {
     let what = format!(
@@ -56,7 +61,7 @@ fn with_range(mut fault: Fault, from: i64, to: i64) -> Fault {
 
 fn remedy(error: &io::Error) -> &'static str {
     use rustix::io::Errno;
-    match rustix::io::Errno::from_io_error(error) {
+    match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => {
             "; free space on this filesystem (or raise the quota), then resume the partition"
         }

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use twinlog_proto::storage::names::{self, FileKind};
 
 use super::{Health, PartitionLog, SEGMENT_FILES, faults, files_of};
+use crate::disk::files::{self, ReplaceError};
 use crate::disk::jobs::{Job, Then, Work};
-use crate::disk::{Disk, Open, files};
+use crate::disk::{Disk, Open};
 use crate::fault::Fault;
 use crate::limits::ALLOCATE_STEP_BYTES_MIN;
 
@@ -20,8 +21,11 @@ impl<D: Disk> PartitionLog<D> {
     /// allocation and its block buffer back.
     pub fn begin_flush(&mut self) -> Result<bool, Fault> {
         self.advance();
-        if let Health::Broken(fault) = &mut self.health {
-            return fault.take().map_or(Ok(false), Err);
+        if let Some(fault) = self.take_fault() {
+            return Err(fault);
+        }
+        if !matches!(self.health, Health::Good) {
+            return Ok(false);
         }
         if self.flushing {
             return Ok(true);
@@ -47,6 +51,12 @@ impl<D: Disk> PartitionLog<D> {
     /// marker. Appending may go on afterwards.
     pub async fn finish(&mut self) -> Result<(), Fault> {
         self.flush().await?;
+        self.finish_files().map_err(|fault| self.broken(fault))?;
+        self.settle().await?;
+        self.rest()
+    }
+
+    fn finish_files(&mut self) -> Result<(), Fault> {
         let path = files_of(&self.dir, self.active.base, FileKind::Log);
         if self.active.file.is_none() {
             self.open_active()?;
@@ -61,9 +71,7 @@ impl<D: Disk> PartitionLog<D> {
         self.unsynced.segments.push_back(self.active.base);
         self.unsynced.directory = true;
         self.epochs_changed = true;
-        self.submit_syncs()?;
-        self.settle().await?;
-        self.rest()
+        self.submit_syncs()
     }
 
     /// The snapshot at the end; those of earlier finishes, at offsets where no segment begins, go.
@@ -84,6 +92,10 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     fn has_nothing_to_flush(&self) -> bool {
+        // The folder of a log without records may be lost: many thousand idle partitions must not cost as many syncs.
+        if self.is_empty() && self.reached.flushed >= self.next_offset {
+            return true;
+        }
         self.reached.flushed >= self.reached.leo
             && !self.unsynced.directory
             && self.unsynced.segments.is_empty()
@@ -111,13 +123,16 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// Writes the small files that are due, then queues every sync; the last one moves the flushed offset.
-    fn submit_syncs(&mut self) -> Result<(), Fault> {
+    pub(super) fn submit_syncs(&mut self) -> Result<(), Fault> {
         let leo = self.reached.leo;
         let log = files_of(&self.dir, self.active.base, FileKind::Log);
         self.active.indexes.drain(&self.dir, leo).map_err(|e| faults::files("index", &log, e))?;
         if self.epochs_changed {
             let path = self.dir.join(names::LEADER_EPOCHS);
-            files::replace(&path, self.epochs.to_text().as_bytes()).map_err(|e| faults::sync(&path, e))?;
+            files::replace(&path, self.epochs.to_text().as_bytes()).map_err(|error| match error {
+                ReplaceError::Write(error) => faults::files("write", &path, error),
+                ReplaceError::Sync(error) => faults::sync(&path, error),
+            })?;
             self.epochs_changed = false;
         }
         while let Some(base) = self.unsynced.segments.pop_front() {
@@ -156,7 +171,7 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     fn submit_sync_of(&mut self, file: Rc<D::File>, then: Then) {
-        let job = Job { file, work: Work::Sync, touches: 0..0, then, barrier: false };
+        let job = Job { file, work: Work::Sync, touches: 0..0, then };
         self.home.writers.submit(&self.jobs, job);
     }
 }

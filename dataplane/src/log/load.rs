@@ -44,6 +44,7 @@ impl<D: Disk> PartitionLog<D> {
             unsynced: Unsynced::default(),
             flushing: false,
             next_offset: start,
+            told: LogProgress { leo: -1, flushed: -1, log_start: -1, last_epoch: -1 },
             reached: LogProgress { leo: start, flushed: spec.recovery_point.max(0), log_start: start, last_epoch: -1 },
             producers: ProducerState::new(),
             epochs: LeaderEpochs::new(),
@@ -144,12 +145,15 @@ struct Loading<'a, D: Disk> {
     from: usize,
     /// What was known to be durable.
     point: i64,
+    /// The epochs as the file has them.
+    known_epochs: LeaderEpochs,
 }
 
 impl<'a, D: Disk> Loading<'a, D> {
     fn new(log: &'a mut PartitionLog<D>, found: Found, limit: i64) -> Result<Self, Fault> {
         let scan = Scan::new(new_walker(&log.spec.rules));
-        let mut loading = Self { point: log.reached.flushed, log, found, limit, scan, from: 0 };
+        let point = log.reached.flushed;
+        let mut loading = Self { log, found, limit, scan, from: 0, point, known_epochs: LeaderEpochs::new() };
         loading.from = loading.first_to_verify()?;
         Ok(loading)
     }
@@ -171,7 +175,7 @@ impl<'a, D: Disk> Loading<'a, D> {
         if known.is_none() && logs.iter().any(|(_, bytes)| *bytes > 0) {
             from = 0;
         }
-        self.log.epochs = known.unwrap_or_default();
+        self.known_epochs = known.unwrap_or_default();
         Ok(from)
     }
 
@@ -194,6 +198,9 @@ impl<'a, D: Disk> Loading<'a, D> {
     async fn run(mut self) -> Result<(), Fault> {
         let snapshot = self.load_producers()?;
         let logs = std::mem::take(&mut self.found.logs);
+        // The epochs of what is read are found again.
+        self.log.epochs = self.known_epochs.clone();
+        self.log.epochs.truncate_end(logs[self.from].0);
         self.log.closed =
             logs.iter().take(self.from).map(|(base, bytes)| Closed { base: *base, bytes: *bytes }).collect();
         let replay_from = logs.iter().rposition(|(base, _)| *base <= snapshot).unwrap_or(0).min(self.from);
@@ -203,7 +210,7 @@ impl<'a, D: Disk> Loading<'a, D> {
         }
         for k in self.from..logs.len() {
             let next_base = logs.get(k + 1).map(|(base, _)| *base);
-            let goes_on = self.verify(logs[k], next_base)?;
+            let goes_on = self.verify(logs[k], next_base, &logs[k + 1..])?;
             if !goes_on {
                 for (base, _) in logs[k + 1..].iter().rev() {
                     leftovers::remove_segment(&self.log.dir, *base)?;
@@ -212,6 +219,7 @@ impl<'a, D: Disk> Loading<'a, D> {
             }
             tokio::task::yield_now().await;
         }
+        self.log.epochs_changed = self.log.epochs != self.known_epochs;
         Ok(())
     }
 
@@ -255,7 +263,12 @@ impl<'a, D: Disk> Loading<'a, D> {
 
     /// Verifies a segment and rebuilds everything that follows from it. False when the log ends in it although there are
     /// later segments.
-    fn verify(&mut self, (base, bytes): (i64, u64), next_base: Option<i64>) -> Result<bool, Fault> {
+    fn verify(
+        &mut self,
+        (base, bytes): (i64, u64),
+        next_base: Option<i64>,
+        later: &[(i64, u64)],
+    ) -> Result<bool, Fault> {
         let path = files_of(&self.log.dir, base, FileKind::Log);
         let log = &mut *self.log;
         log.active = Segment::empty(base, log.index_rules);
@@ -269,15 +282,20 @@ impl<'a, D: Disk> Loading<'a, D> {
             });
             scanned.map_err(|e| faults::files("read", &path, e))?
         };
-        let ends_here = self.ends_here(&scanned, next_base, base)?;
+        let ends_here = self.ends_here(&scanned, base, later)?;
         let log = &mut *self.log;
         log.active.end = scanned.end;
         log.next_offset = scanned.next_offset;
-        log.active.first_write = scanned.end == 0;
         if !ends_here {
             log.active.indexes.finish(&log.dir).map_err(|e| faults::files("index", &path, e))?;
             log.closed.push_back(Closed { base, bytes: scanned.end });
             log.unsynced.segments.push_back(base);
+            if let Some(next_base) = next_base
+                && !self.found.snapshots.contains(&next_base)
+            {
+                let bytes = log.producers.snapshot();
+                log.write_snapshot(next_base, &bytes)?;
+            }
         }
         if scanned.end < bytes {
             if ends_here {
@@ -293,9 +311,12 @@ impl<'a, D: Disk> Loading<'a, D> {
     }
 
     /// Whether the log ends in this segment; an error when what ends it must not be cut away.
-    fn ends_here(&self, scanned: &Scanned, next_base: Option<i64>, base: i64) -> Result<bool, Fault> {
-        let (Some(next_base), Some(stopped)) = (next_base, &scanned.stopped) else {
-            return Ok(next_base.is_none());
+    fn ends_here(&mut self, scanned: &Scanned, base: i64, later: &[(i64, u64)]) -> Result<bool, Fault> {
+        let Some((next_base, _)) = later.first().copied() else {
+            return Ok(true);
+        };
+        let Some(stopped) = &scanned.stopped else {
+            return Ok(false);
         };
         let path = files_of(&self.log.dir, base, FileKind::Log);
         let end = scanned.next_offset;
@@ -303,12 +324,27 @@ impl<'a, D: Disk> Loading<'a, D> {
             // Rolled, but not yet trimmed: what follows is room that was allocated in advance.
             return Ok(false);
         }
-        // What was never flushed may be torn anywhere; without any recovery point only the last segment may be.
-        let torn = *stopped == Stopped::Limit || (end < next_base && end >= self.point && self.point > 0);
-        if torn {
+        // What was never flushed may be torn. Without a recovery point that says nothing; then it is no tear if batches
+        // follow in a later segment, for a segment gets its name once all before it is written.
+        let torn = end < next_base && end >= self.point && (self.point > 0 || self.are_without_batch(later)?);
+        if torn || *stopped == Stopped::Limit {
             return Ok(true);
         }
         Err(faults::damage(&path, end, next_base, &stopped.to_string()))
+    }
+
+    /// Whether none of these segments begins with a valid batch.
+    fn are_without_batch(&mut self, logs: &[(i64, u64)]) -> Result<bool, Fault> {
+        for (base, bytes) in logs {
+            let path = files_of(&self.log.dir, *base, FileKind::Log);
+            if *bytes > 0 {
+                let scanned = self.scan.run(&path, Bounds { base: *base, limit: i64::MAX }, |_| {});
+                if scanned.map_err(|e| faults::files("read", &path, e))?.end > 0 {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -97,6 +97,8 @@ pub struct PartitionLog<D: Disk> {
     next_offset: i64,
     /// The ends that completions reached.
     reached: LogProgress,
+    /// What `poll_progress` told last.
+    told: LogProgress,
     producers: ProducerState,
     epochs: LeaderEpochs,
     /// Whether the epoch file lacks an entry.
@@ -116,6 +118,8 @@ pub struct PartitionLog<D: Disk> {
 #[derive(Debug)]
 enum Health {
     Good,
+    /// A sync failed: what is on the disk is not known any more.
+    Dead,
     /// Something failed; what is in memory may be ahead of the files. The fault, unless it was handed out already.
     Broken(Option<Fault>),
 }
@@ -185,6 +189,12 @@ impl<D: Disk> PartitionLog<D> {
         self.closed.iter().map(|closed| closed.bytes).sum::<u64>() + self.active.end
     }
 
+    /// Base offset of the first segment; the log may start above it.
+    #[must_use]
+    pub fn first_base(&self) -> i64 {
+        self.closed.front().map_or(self.active.base, |first| first.base)
+    }
+
     /// The partition's directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
@@ -198,7 +208,7 @@ impl<D: Disk> PartitionLog<D> {
 
     /// Notes that memory may be ahead of the files; the fault goes to whoever asked.
     fn broken(&mut self, fault: Fault) -> Fault {
-        self.health = Health::Broken(None);
+        self.health = if matches!(fault, Fault::Core(_)) { Health::Dead } else { Health::Broken(None) };
         fault
     }
 }

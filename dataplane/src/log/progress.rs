@@ -12,16 +12,29 @@ use crate::disk::jobs::{Finished, Kind, Then};
 use crate::fault::Fault;
 
 impl<D: Disk> PartitionLog<D> {
-    /// Takes completions in; true when the log end or the flushed offset moved. Never waits. After an error the log takes
+    /// Takes completions in; true when something moved since it was last asked. Never waits. After an error the log takes
     /// nothing until [`Self::settle`].
     pub fn poll_progress(&mut self) -> Result<bool, Fault> {
         self.jobs.announced.set(false);
-        let before = self.reached;
         self.advance();
-        match &mut self.health {
-            Health::Good => Ok(self.reached != before),
-            Health::Broken(fault) => fault.take().map_or(Ok(self.reached != before), Err),
+        if let Some(fault) = self.take_fault() {
+            return Err(fault);
         }
+        let moved = self.reached != self.told;
+        self.told = self.reached;
+        Ok(moved)
+    }
+
+    /// The fault that nobody was told yet. One of the core stays for ever.
+    pub(super) fn take_fault(&mut self) -> Option<Fault> {
+        let fault = match &mut self.health {
+            Health::Broken(fault) => fault.take(),
+            Health::Good | Health::Dead => None,
+        };
+        if let Some(Fault::Core(_)) = fault {
+            self.health = Health::Dead;
+        }
+        fault
     }
 
     /// Waits until nothing is under way. If something failed, the log is put back to its log end, ready for another try, and
@@ -38,12 +51,11 @@ impl<D: Disk> PartitionLog<D> {
             if self.jobs.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let Health::Broken(fault) = &mut self.health else {
-            return Ok(());
-        };
-        let fault = fault.take();
-        if let Some(fault @ Fault::Core(_)) = fault {
-            return Err(fault);
+        let fault = self.take_fault();
+        match self.health {
+            Health::Good => return Ok(()),
+            Health::Dead => return Err(fault.unwrap_or_else(|| faults::after_failed_sync(&self.dir))),
+            Health::Broken(_) => {}
         }
         self.jobs.forgive();
         self.reload(Some(self.reached.leo)).await?;
@@ -68,7 +80,7 @@ impl<D: Disk> PartitionLog<D> {
             (Kind::Allocate, Err(error)) => self.note_refused_allocation(&error),
             (_, Err(error)) => self.note_failure(kind, error),
             // Behind a failed job nothing counts.
-            (_, Ok(())) if matches!(self.health, Health::Broken(_)) => {}
+            (_, Ok(())) if !matches!(self.health, Health::Good) => {}
             (_, Ok(())) => match then {
                 Then::Nothing => {}
                 Then::End { leo, epoch } => {
@@ -96,7 +108,7 @@ impl<D: Disk> PartitionLog<D> {
 
     fn note_failure(&mut self, kind: Kind, error: io::Error) {
         // The first failure tells; the ones behind it follow from it.
-        if let Health::Broken(_) = self.health {
+        if !matches!(self.health, Health::Good) {
             return;
         }
         let base = self.closing.front().map_or(self.active.base, |closing| closing.base());

@@ -28,8 +28,6 @@ pub(super) struct Segment<D: Disk> {
     pub(super) allocated: u64,
     /// What it grows by next.
     pub(super) step: u64,
-    /// No write was submitted yet: the first one waits for the segment before.
-    pub(super) first_write: bool,
     /// What rolls by time: largest timestamp of the first batch.
     pub(super) first_timestamp_ms: Option<i64>,
     /// When the first batch came, for batches without a timestamp.
@@ -58,7 +56,6 @@ impl<D: Disk> Segment<D> {
             end: 0,
             allocated: 0,
             step: ALLOCATE_STEP_BYTES_MIN,
-            first_write: true,
             first_timestamp_ms: None,
             created_at_ms: None,
             jitter_ms: 0,

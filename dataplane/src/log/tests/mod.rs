@@ -1,5 +1,9 @@
 //! What a log promises, against files that a stock broker wrote and against disks that fail.
 
+mod cutting;
 mod faulty;
 mod golden;
 mod kit;
+mod places;
+mod recovery;
+mod regions;

@@ -1,0 +1,210 @@
+//! A pass proves: when writes, allocations or syncs fail, the log ends where the last completed write ended, says so, and
+//! goes on once the disk does.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+
+use twinlog_proto::channel::progress::FaultCode;
+
+use super::kit::{ANY_EPOCH, Way, batch, big_spec, feed, home_on};
+use crate::buffers::Share;
+use crate::disk::uring::{UringDisk, UringFile};
+use crate::disk::{Alignment, Disk, Open};
+use crate::fault::Fault;
+use crate::log::{AppendStop, PartitionLog};
+
+/// A real disk that refuses what it is told to refuse.
+#[derive(Default)]
+struct Faulty {
+    inner: UringDisk,
+    plan: Rc<Plan>,
+}
+
+#[derive(Default)]
+struct Plan {
+    /// Answers to the next writes, in order; then everything succeeds.
+    writes: RefCell<VecDeque<Answer>>,
+    fail_syncs: Cell<bool>,
+    fail_allocations: Cell<bool>,
+    writes_seen: Cell<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Ok,
+    Fail(i32),
+    /// Only so many bytes count as written.
+    Short(usize),
+    /// Yields to other tasks so many times before writing.
+    Late(usize),
+}
+
+impl Disk for Faulty {
+    type File = UringFile;
+
+    fn open(&self, path: &Path, how: Open) -> io::Result<UringFile> {
+        self.inner.open(path, how)
+    }
+
+    fn alignment(&self, file: &UringFile) -> Alignment {
+        self.inner.alignment(file)
+    }
+
+    async fn write(&self, file: Rc<UringFile>, share: Share, range: Range<usize>, position: u64) -> io::Result<usize> {
+        self.plan.writes_seen.set(self.plan.writes_seen.get() + 1);
+        let answer = self.plan.writes.borrow_mut().pop_front().unwrap_or(Answer::Ok);
+        let range = match answer {
+            Answer::Ok => range,
+            Answer::Fail(code) => return Err(io::Error::from_raw_os_error(code)),
+            Answer::Short(bytes) => {
+                let written = self.inner.write(file, share, range, position).await?;
+                return Ok(written.min(bytes));
+            }
+            Answer::Late(turns) => {
+                for _ in 0..turns {
+                    tokio::task::yield_now().await;
+                }
+                range
+            }
+        };
+        self.inner.write(file, share, range, position).await
+    }
+
+    async fn sync(&self, file: Rc<UringFile>) -> io::Result<()> {
+        if self.plan.fail_syncs.get() {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        self.inner.sync(file).await
+    }
+
+    async fn allocate(&self, file: Rc<UringFile>, range: Range<u64>) -> io::Result<()> {
+        if self.plan.fail_allocations.get() {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        self.inner.allocate(file, range).await
+    }
+
+    fn set_len(&self, file: &UringFile, bytes: u64) -> io::Result<()> {
+        self.inner.set_len(file, bytes)
+    }
+}
+
+fn batches(from: i64, count: i64, size: usize) -> Vec<u8> {
+    (from..from + count).flat_map(|offset| batch(offset, 1, size)).collect()
+}
+
+#[test]
+fn a_failed_write_keeps_the_log_end_and_the_same_batches_may_come_again() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        feed(&mut log, &home, &batches(0, 10, 5000), Way::Pieces(1 << 20)).await;
+        log.settle().await.unwrap();
+        plan.writes.borrow_mut().extend([Answer::Ok, Answer::Fail(libc::ENOSPC), Answer::Ok]);
+        feed(&mut log, &home, &batches(10, 10, 5000), Way::Pieces(20_000)).await;
+        assert_eq!(log.next_offset(), 20);
+        let fault = log.settle().await.unwrap_err();
+        assert_eq!((fault.code(), fault.range()), (FaultCode::DISK_FULL, (14, 20)));
+        assert!(fault.to_string().contains("free space"), "{fault}");
+        assert_eq!((log.progress().leo, log.next_offset()), (14, 14));
+        feed(&mut log, &home, &batches(14, 6, 5000), Way::Runs(3000)).await;
+        log.finish().await.unwrap();
+        let stored = std::fs::read(data.path().join("golden-0/00000000000000000000.log")).unwrap();
+        assert!(stored == batches(0, 20, 5000));
+    });
+}
+
+#[test]
+fn after_a_fault_was_reported_nothing_is_taken_until_the_log_settled() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        plan.writes.borrow_mut().push_back(Answer::Fail(libc::EIO));
+        feed(&mut log, &home, &batches(0, 2, 500), Way::Runs(1000)).await;
+        home.writers.changed().await;
+        assert_eq!(home.writers.take_changed(), Some(7));
+        assert_eq!(log.poll_progress().unwrap_err().code(), FaultCode::DISK);
+        log.begin_region(ANY_EPOCH);
+        assert!(matches!(log.stage(&batches(2, 1, 500)), Err(AppendStop::Over)));
+        log.end_region();
+        log.settle().await.unwrap();
+        assert_eq!(log.next_offset(), 0);
+        feed(&mut log, &home, &batches(0, 2, 500), Way::Runs(1000)).await;
+        log.flush().await.unwrap();
+        assert_eq!((log.progress().leo, log.progress().flushed), (2, 2));
+    });
+}
+
+#[test]
+fn a_failed_sync_stops_the_core_and_moves_nothing() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        feed(&mut log, &home, &batches(0, 2, 500), Way::Runs(1000)).await;
+        plan.fail_syncs.set(true);
+        let fault = log.flush().await.unwrap_err();
+        assert!(matches!(fault, Fault::Core(_)), "{fault}");
+        assert_eq!((log.progress().leo, log.progress().flushed), (2, 0));
+    });
+}
+
+#[test]
+fn late_and_short_writes_count_in_order_and_store_every_byte() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        plan.fail_allocations.set(true);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        // The first write of the region ends last; the short one goes on from its last whole block.
+        plan.writes.borrow_mut().extend([Answer::Late(50), Answer::Short(5000), Answer::Ok, Answer::Late(5)]);
+        let wanted = batches(0, 30, 3001);
+        feed(&mut log, &home, &wanted[..50_000], Way::Pieces(20_000)).await;
+        let mut last = 0;
+        while log.progress().leo < 16 {
+            home.writers.changed().await;
+            while home.writers.take_changed().is_some() {}
+            log.poll_progress().unwrap();
+            assert!(log.progress().leo >= last);
+            last = log.progress().leo;
+        }
+        let next = 16 * 3001;
+        feed(&mut log, &home, &wanted[next..], Way::Pieces(20_000)).await;
+        log.finish().await.unwrap();
+        assert!(std::fs::read(data.path().join("golden-0/00000000000000000000.log")).unwrap() == wanted);
+    });
+}
+
+#[test]
+fn small_runs_behind_a_slow_write_go_together() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        plan.writes.borrow_mut().push_back(Answer::Late(100));
+        let wanted = batches(0, 60, 300);
+        for run in wanted.chunks(600) {
+            feed(&mut log, &home, run, Way::Runs(600)).await;
+            tokio::task::yield_now().await;
+        }
+        log.finish().await.unwrap();
+        assert!(plan.writes_seen.get() <= 3, "{} writes", plan.writes_seen.get());
+        assert!(std::fs::read(data.path().join("golden-0/00000000000000000000.log")).unwrap() == wanted);
+    });
+}
