@@ -23,6 +23,8 @@ pub enum Command {
     Serve(Serve),
     /// Measure the floor: receive, check and write in one loop, the denominator of every other figure
     Floor(Floor),
+    /// Mirror the embedded source (or a real one) through both planes, measure, and compare the bytes
+    Run(Run),
 }
 
 /// What the embedded source holds.
@@ -102,11 +104,11 @@ pub struct Floor {
     /// A running `serve` with the same content; by default one is started
     #[arg(long)]
     pub source: Option<SocketAddr>,
-    /// Pin the loop to this core
-    #[arg(long, default_value = "1")]
+    /// Pin the loop to this core [default: the last one]
+    #[arg(long)]
     pub core: Option<usize>,
-    /// Pin the source to this core
-    #[arg(long, default_value = "0")]
+    /// Pin the source to this core [default: the first one]
+    #[arg(long)]
     pub source_core: Option<usize>,
     /// Measure this many times; the median by rate is reported
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -135,6 +137,111 @@ impl FloorMode {
             Self::All => "receive, check, write",
             Self::Receive => "receive, check",
             Self::Write => "write",
+        }
+    }
+}
+
+/// `twinlog-bench run`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+The last line on standard output is `verdict: identical (N batches, M bytes)` or `verdict: DIFFERENT ...`; exit code 1 when
+anything differs.
+
+Examples:
+  twinlog-bench run demo
+  twinlog-bench run small --bytes 1GiB --json
+  twinlog-bench run demo --source kafka-1:9092 --topic orders
+  twinlog-bench run floor-ratio large --runs 5")]
+pub struct Run {
+    /// Sizes: demo 2 GiB of 64 KiB batches in 8 partitions, large 4 GiB of 1 MiB batches in 8, small 2 GiB of 4 KiB batches in 200;
+    /// floor-ratio measures the floor and the mirror in turn
+    #[arg(value_enum)]
+    pub profile: Profile,
+    /// Which sizes floor-ratio compares
+    #[arg(value_enum, required_if_eq("profile", "floor-ratio"))]
+    pub sizes: Option<Sizes>,
+    /// Bytes of all partitions together
+    #[arg(long, value_parser = parse_bytes)]
+    pub bytes: Option<u64>,
+    /// Number of partitions
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub partitions: Option<u32>,
+    /// Bytes of every record batch
+    #[arg(long, value_parser = parse_bytes)]
+    pub batch_bytes: Option<u64>,
+    /// Bytes of a record's value
+    #[arg(long, value_parser = parse_bytes)]
+    pub record_bytes: Option<u64>,
+    /// Everything random is drawn from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Mirror this cluster instead of the embedded source
+    #[arg(long, value_name = "HOST:PORT")]
+    pub source: Option<String>,
+    /// Topics of --source; by default all that are not internal
+    #[arg(long, requires = "source")]
+    pub topic: Vec<String>,
+    /// Folder on the disk to mirror to [default: TMPDIR, else /var/tmp, else here]
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Leave the mirrored files and logs where they are
+    #[arg(long)]
+    pub keep: bool,
+    /// Bytes per second of the paced phase, 0 for none
+    #[arg(long, default_value = "50MB", value_parser = parse_bytes)]
+    pub pace: u64,
+    /// Seconds of the paced phase
+    #[arg(long, default_value_t = 5.0)]
+    pub pace_seconds: f64,
+    /// How often the data plane makes what it wrote durable
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    pub flush_interval_ms: u64,
+    /// Passes of floor-ratio
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// One JSON document instead of a table; the verdict is in it too
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// For a first look
+    Demo,
+    /// Large batches
+    Large,
+    /// Small batches over many partitions
+    Small,
+    /// The floor and the mirror in turn
+    FloorRatio,
+}
+
+/// Sizes of batches and partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sizes {
+    /// 1 MiB batches in 8 partitions
+    Large,
+    /// 4 KiB batches in 200 partitions
+    Small,
+}
+
+impl Run {
+    /// The content of the embedded source.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        let (bytes, partitions, batch_bytes) = match (self.profile, self.sizes) {
+            (Profile::Large, _) | (Profile::FloorRatio, Some(Sizes::Large)) => (4 << 30, 8, 1 << 20),
+            (Profile::Small, _) | (Profile::FloorRatio, Some(Sizes::Small)) => (2 << 30, 200, 4 << 10),
+            _ => (2 << 30, 8, 64 << 10),
+        };
+        Content {
+            partitions: self.partitions.unwrap_or(partitions),
+            bytes: self.bytes.unwrap_or(bytes),
+            batch_bytes: self.batch_bytes.unwrap_or(batch_bytes),
+            record_bytes: self.record_bytes.unwrap_or(1000),
+            seed: self.seed,
+            topic: "bench".to_owned(),
         }
     }
 }

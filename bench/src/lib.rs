@@ -1,8 +1,10 @@
 //! The embedded source, the floor, and measured runs of the two planes.
 
 pub mod args;
+pub mod compare;
 pub mod floor;
 pub mod proc;
+pub mod run;
 pub mod serve;
 pub mod source;
 pub mod spawn;

@@ -1,10 +1,12 @@
 //! The `twinlog-bench` command.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use bench::args::{Cli, Command, Floor};
+use bench::args::{Cli, Command, Floor, Profile, Run};
 use clap::Parser;
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -16,6 +18,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => bench::serve::run(&args).map_err(|cause| cause.to_string()).map(|()| ExitCode::SUCCESS),
         Command::Floor(args) => floor(&args).map(|()| ExitCode::SUCCESS),
+        Command::Run(args) => run(&args),
     };
     result.unwrap_or_else(|message| {
         // Nowhere is left to say that standard error is gone.
@@ -37,4 +40,21 @@ fn floor(args: &Floor) -> Result<(), String> {
         median.to_string()
     };
     writeln!(io::stdout(), "{text}").map_err(|cause| cause.to_string())
+}
+
+fn run(args: &Run) -> Result<ExitCode, String> {
+    bench::run::watch_for_interrupts();
+    let (text, is_identical) = if args.profile == Profile::FloorRatio {
+        let ratio = bench::run::ratio::run(args).map_err(|cause| cause.to_string())?;
+        (show(args.json, &ratio)?, ratio.verdict.is_identical())
+    } else {
+        let report = bench::run::measure(args, true).map_err(|cause| cause.to_string())?;
+        (show(args.json, &report)?, report.verdict.is_identical())
+    };
+    writeln!(io::stdout(), "{text}").map_err(|cause| cause.to_string())?;
+    Ok(if is_identical { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show<T: Serialize + fmt::Display>(json: bool, value: &T) -> Result<String, String> {
+    if json { serde_json::to_string_pretty(value).map_err(|cause| cause.to_string()) } else { Ok(value.to_string()) }
 }

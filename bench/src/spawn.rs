@@ -41,6 +41,19 @@ pub fn sibling(program: &str) -> Result<PathBuf, SpawnError> {
     Ok(here.with_file_name(program))
 }
 
+/// The first core that this process may use, for the source; none when there is only one.
+#[must_use]
+pub fn first_core() -> Option<usize> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if cores.len() < 2 { None } else { cores.iter().map(|core| core.id).min() }
+}
+
+/// The last core that this process may use, for what is measured.
+#[must_use]
+pub fn last_core() -> Option<usize> {
+    core_affinity::get_core_ids().unwrap_or_default().iter().map(|core| core.id).max()
+}
+
 /// The embedded source in a process of its own. It ends with this value, and with this process.
 #[derive(Debug)]
 pub struct Source {
@@ -98,6 +111,14 @@ impl Source {
     pub fn tell(&mut self, command: &str) -> io::Result<String> {
         writeln!(self.to, "{command}")?;
         self.to.flush()?;
+        self.next_line()
+    }
+
+    /// Waits for the next line that it prints.
+    ///
+    /// # Errors
+    /// When the source is gone.
+    pub fn next_line(&mut self) -> io::Result<String> {
         read_line(&mut self.from)
     }
 

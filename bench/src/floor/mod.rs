@@ -11,8 +11,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
+use core_affinity::CoreId;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use serde::Serialize;
@@ -31,7 +33,7 @@ use crate::args::{Floor, FloorMode};
 use crate::proc;
 use crate::serve::{batches_each, shape};
 use crate::source::batches::{Batches, ShapeError};
-use crate::spawn::{Source, SpawnError};
+use crate::spawn::{Source, SpawnError, first_core, last_core};
 use crate::units::Bytes;
 
 /// Pieces of memory: one receives while the others are written. Few enough to stay in cache.
@@ -107,6 +109,15 @@ impl fmt::Display for Figures {
     }
 }
 
+/// Measures one pass on a thread of its own, so that the caller stays free of the pinning.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_aside(args: &Floor) -> Result<Figures, FloorError> {
+    let dead = || FloorError::System { doing: "run a thread".into(), cause: io::Error::other("it panicked") };
+    thread::scope(|scope| scope.spawn(|| measure(args)).join().unwrap_or_else(|_panic| Err(dead())))
+}
+
 /// Measures one pass. Blocks, and pins the calling thread.
 ///
 /// # Errors
@@ -116,15 +127,16 @@ pub fn measure(args: &Floor) -> Result<Figures, FloorError> {
         (FloorMode::Write, _) => None,
         (_, Some(address)) => Some((address, None)),
         (_, None) => {
-            let source = Source::start(&args.content, args.source_core)?;
+            let source = Source::start(&args.content, args.source_core.or_else(first_core))?;
             Some((source.address, Some(source)))
         }
     };
-    if let Some(core) = args.core {
-        core_affinity::set_for_current(core_affinity::CoreId { id: core });
+    let mut without = Vec::new();
+    if !args.core.or_else(last_core).is_some_and(|id| core_affinity::set_for_current(CoreId { id })) {
+        without.push("a pinned core (the system refuses)".to_owned());
     }
     let mut ring = Ring::new(PIECES).map_err(refused("set up io_uring"))?;
-    let mut without = ring.without().to_vec();
+    without.extend_from_slice(ring.without());
     let output = match args.mode {
         FloorMode::Receive => None,
         FloorMode::All | FloorMode::Write => Some(Output::create(&args.dir, expected_bytes(args)?, &mut without)?),
