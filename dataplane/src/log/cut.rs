@@ -74,7 +74,8 @@ impl<D: Disk> PartitionLog<D> {
             self.settle().await?;
         }
         self.reached.log_start = offset;
-        self.epochs_changed |= self.epochs.truncate_start(offset);
+        // The file follows with its next change: a load cuts it again, and retention must not cost a sync per partition.
+        self.epochs.truncate_start(offset);
         let bases: Vec<i64> = self.closed.iter().map(|closed| closed.base).chain([self.active.base]).collect();
         for base in bases.iter().take(truncation::segments_before(&bases, offset)) {
             leftovers::remove_segment(&self.dir, *base)?;

@@ -110,7 +110,7 @@ impl<D: Disk> PartitionLog<D> {
         self.reached.leo = end;
         self.reached.flushed = self.reached.flushed.min(end);
         self.epochs_changed |= self.epochs.truncate_end(end);
-        self.epochs_changed |= self.epochs.truncate_start(self.reached.log_start);
+        self.epochs.truncate_start(self.reached.log_start);
         self.reached.last_epoch = self.last_epoch();
         self.raw = self.active.end;
         self.open_active()?;

@@ -27,7 +27,7 @@ async fn rebuild<D: Disk>(home: &crate::log::LogHome<D>, way: Way, regions: usiz
 fn any_piece_size_gives_the_files_of_the_stock_broker() {
     tokio_uring::start(async {
         let home = home();
-        for size in [1, 7, 60, 61, 62, 100, 499, 4095, 4096, 4097, 15_914, 1 << 20] {
+        for size in [37, 61, 62, 499, 4095, 4096, 4097, 15_914, 1 << 20] {
             rebuild(&home, Way::Pieces(size), 1).await;
         }
     });

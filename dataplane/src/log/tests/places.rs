@@ -1,12 +1,17 @@
 //! A pass proves: filesystems that refuse direct writes, and full ones, are handled; needs root for its mounts, says so if not.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
+use std::rc::Rc;
 
 use twinlog_proto::channel::progress::FaultCode;
 
 use super::kit::{Way, assert_same, batch, big_spec, feed, golden, golden_bytes, golden_spec, home};
-use crate::log::PartitionLog;
+use crate::buffers::Pool;
+use crate::disk::uring::UringDisk;
+use crate::disk::writers::Writers;
+use crate::log::{LogHome, PartitionLog};
 
 /// A mounted filesystem; unmounted when dropped.
 struct Mount(tempfile::TempDir);
@@ -56,6 +61,45 @@ fn the_usual_filesystem_takes_direct_writes() {
         let data = tempfile::tempdir().unwrap();
         let log = PartitionLog::open(&home(), golden_spec(data.path())).await.unwrap();
         assert!(log.alignment.is_direct());
+    });
+}
+
+#[test]
+fn buffers_that_the_kernel_does_not_know_give_the_same_files() {
+    tokio_uring::start(async {
+        let disk = Rc::new(UringDisk::new());
+        let pool = Pool::unregistered(4, 8).unwrap();
+        let home = LogHome { writers: Writers::start(Rc::clone(&disk), 4), disk, pool };
+        for way in [Way::Pieces(1234), Way::Runs(1234)] {
+            let data = tempfile::tempdir().unwrap();
+            let mut log = PartitionLog::open(&home, golden_spec(data.path())).await.unwrap();
+            feed(&mut log, &home, &golden_bytes(), way).await;
+            log.finish().await.unwrap();
+            assert_same(&data.path().join("golden-0"), &golden("log-4.2/golden-0"), "unregistered");
+        }
+    });
+}
+
+#[test]
+fn an_idle_partition_takes_no_space_and_a_busy_one_grows_in_doubling_steps() {
+    tokio_uring::start(async {
+        let home = home();
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("golden-0/00000000000000000000.log");
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().blocks(), 0);
+        let mut lengths = Vec::new();
+        for offset in 0..200 {
+            feed(&mut log, &home, &batch(offset, 1, 50_000), Way::Runs(50_000)).await;
+            log.settle().await.unwrap();
+            lengths.push(std::fs::metadata(&path).unwrap().len());
+        }
+        lengths.dedup();
+        assert!(lengths.len() < 12 && lengths[0] <= 256 << 10, "{lengths:?}");
+        assert!(lengths.iter().all(|bytes| *bytes <= 40 << 20), "{lengths:?}");
+        log.flush().await.unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), log.bytes());
+        assert!(std::fs::metadata(&path).unwrap().blocks() * 512 <= log.bytes() + 8192);
     });
 }
 
