@@ -61,7 +61,7 @@ pub fn run(dir: &Path, work: Work) -> Result<(), SurgeryError> {
     let data = absolute.parent().unwrap_or(&absolute);
     let rules = LogRules::default();
     let said = match work {
-        Work::Check => check(&absolute, &rules)?,
+        Work::Check => check(&absolute)?,
         Work::Finish | Work::Cut(_) => {
             let _locks = InstanceLocks::take_data(data)?;
             let done = runtime::run(operate(&absolute, work, rules)).map_err(system("io_uring cannot be used"))??;
@@ -82,8 +82,8 @@ async fn operate(dir: &Path, work: Work, rules: LogRules) -> Result<LogProgress,
     })
 }
 
-fn check(dir: &Path, rules: &LogRules) -> Result<String, SurgeryError> {
-    let checked = offline::check(dir, rules)?;
+fn check(dir: &Path) -> Result<String, SurgeryError> {
+    let checked = offline::check(dir)?;
     let mut out = io::stdout().lock();
     for problem in &checked.problems {
         writeln!(out, "{}: {problem}", dir.display()).map_err(system("stdout cannot be written"))?;

@@ -151,7 +151,7 @@ struct Loading<'a, D: Disk> {
 
 impl<'a, D: Disk> Loading<'a, D> {
     fn new(log: &'a mut PartitionLog<D>, found: Found, limit: i64) -> Result<Self, Fault> {
-        let scan = Scan::new(new_walker(&log.spec.rules));
+        let scan = Scan::new();
         let point = log.reached.flushed;
         let mut loading = Self { log, found, limit, scan, from: 0, point, known_epochs: LeaderEpochs::new() };
         loading.from = loading.first_to_verify()?;

@@ -195,6 +195,12 @@ impl<D: Disk> PartitionLog<D> {
         self.closed.front().map_or(self.active.base, |first| first.base)
     }
 
+    /// Whether its writes go past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.alignment.is_direct()
+    }
+
     /// The partition's directory.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -14,7 +14,7 @@ use twinlog_proto::storage::time_index::{NO_TIMESTAMP, TimeIndex};
 use twinlog_proto::storage::txn_index::{AbortedTxn, TxnIndex};
 
 use super::scan::{Bounds, Found, Scan};
-use super::{LogHome, LogProgress, LogRules, LogSpec, PartitionLog, faults, files_of, new_walker};
+use super::{LogHome, LogProgress, LogRules, LogSpec, PartitionLog, faults, files_of};
 use crate::disk::{Disk, files};
 use crate::fault::Fault;
 
@@ -74,7 +74,7 @@ pub struct Checked {
 }
 
 /// Reads everything in `dir` and compares what is derived with what it is derived from. Changes nothing.
-pub fn check(dir: &Path, rules: &LogRules) -> Result<Checked, Fault> {
+pub fn check(dir: &Path) -> Result<Checked, Fault> {
     let listed = files::list(dir).map_err(|e| faults::files("list", dir, e))?;
     let mut checked = Checked::default();
     let mut bases = Vec::new();
@@ -88,7 +88,7 @@ pub fn check(dir: &Path, rules: &LogRules) -> Result<Checked, Fault> {
     checked.segments = bases.len();
     checked.first_offset = bases.first().copied().unwrap_or(0);
     let mut derived = Derived { epochs: LeaderEpochs::new(), producers: ProducerState::new() };
-    let mut scan = Scan::new(new_walker(rules));
+    let mut scan = Scan::new();
     for (i, base) in bases.iter().enumerate() {
         check_segment(dir, *base, bases.get(i + 1).copied(), &mut scan, &mut derived, &mut checked)?;
     }

@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 
 use twinlog_proto::records::batch::BatchHeader;
-use twinlog_proto::records::batches::{BatchEvent, BatchWalker, EndMarker};
+use twinlog_proto::records::batches::{BatchEvent, BatchLimits, BatchWalker, EndMarker};
 
 use crate::disk::files::Reading;
-use crate::limits::SCAN_BYTES;
+use crate::limits::{SCAN_BYTES, SEGMENT_FILE_BYTES_MAX};
 
 /// The walk of one segment file.
 #[derive(Debug)]
@@ -68,8 +68,10 @@ pub(super) struct Found {
 }
 
 impl Scan {
-    pub(super) fn new(walker: BatchWalker) -> Self {
-        Self { walker, buffer: vec![0; SCAN_BYTES] }
+    /// Takes batches of any size: what was stored was accepted once.
+    pub(super) fn new() -> Self {
+        let limits = BatchLimits { batch_bytes_max: SEGMENT_FILE_BYTES_MAX as usize };
+        Self { walker: BatchWalker::new(limits), buffer: vec![0; SCAN_BYTES] }
     }
 
     /// Walks `path`; `visit` sees every valid batch in order.
@@ -111,7 +113,7 @@ impl Scan {
             match fed.event {
                 None => return,
                 Some(BatchEvent::Header(header)) => {
-                    scanned.stopped = misfit(&header, bounds, scanned.next_offset);
+                    scanned.stopped = misfit(&header, bounds, scanned);
                     if scanned.stopped.is_some() {
                         return;
                     }
@@ -127,7 +129,8 @@ impl Scan {
 }
 
 /// Why this batch cannot stand here, if it cannot.
-fn misfit(header: &BatchHeader, bounds: Bounds, next_offset: i64) -> Option<Stopped> {
+fn misfit(header: &BatchHeader, bounds: Bounds, scanned: &Scanned) -> Option<Stopped> {
+    let next_offset = scanned.next_offset;
     if header.last_offset() >= bounds.limit {
         return Some(Stopped::Limit);
     }
@@ -137,6 +140,9 @@ fn misfit(header: &BatchHeader, bounds: Bounds, next_offset: i64) -> Option<Stop
     }
     if header.last_offset() - base > i64::from(i32::MAX) {
         return Some(Stopped::Invalid(format!("offset {offset} is too far from the segment's base {base}")));
+    }
+    if scanned.end + header.size_bytes() as u64 > SEGMENT_FILE_BYTES_MAX {
+        return Some(Stopped::Invalid("the file is larger than a segment can be".to_owned()));
     }
     None
 }

@@ -89,7 +89,7 @@ fn a_log_start_above_the_end_empties_the_log_and_keeps_the_offset() {
         feed(&mut log, &home, &batch(5000, 1, 100), Way::Runs(100)).await;
         log.finish().await.unwrap();
         assert_eq!(log.progress().leo, 5001);
-        let checked = offline::check(&data.path().join("golden-0"), &golden_spec(data.path()).rules).unwrap();
+        let checked = offline::check(&data.path().join("golden-0")).unwrap();
         assert_eq!((checked.first_offset, checked.end_offset, checked.problems), (5000, 5001, vec![]));
     });
 }
@@ -99,16 +99,15 @@ fn check_accepts_a_stock_folder_and_names_what_is_wrong_in_a_harmed_one() {
     let data = tempfile::tempdir().unwrap();
     let dir = data.path().join("golden-0");
     copy_dir(&golden("log-4.2/golden-0"), &dir);
-    let rules = golden_spec(data.path()).rules;
-    let checked = offline::check(&dir, &rules).unwrap();
+    let checked = offline::check(&dir).unwrap();
     assert_eq!((checked.batches, checked.bytes, checked.problems.len()), (41, 15_914, 0), "{:?}", checked.problems);
     let path = dir.join("00000000000000000057.log");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[3000] ^= 4;
     std::fs::remove_file(dir.join("00000000000000001109.txnindex")).unwrap();
-    let problems = offline::check(&dir, &rules).unwrap().problems;
+    let problems = offline::check(&dir).unwrap().problems;
     assert!(problems.len() == 1 && problems[0].starts_with("00000000000000001109.txnindex"), "{problems:?}");
     std::fs::write(&path, bytes).unwrap();
-    let problems = offline::check(&dir, &rules).unwrap().problems;
+    let problems = offline::check(&dir).unwrap().problems;
     assert!(problems.iter().any(|p| p.starts_with("00000000000000000057.log holds no valid batch")), "{problems:?}");
 }
