@@ -9,8 +9,9 @@ use twinlog_proto::messages::fetch::{EpochEnd, PartitionHead};
 use twinlog_proto::records::batches::BatchError;
 
 use super::align::{Verdict, parting};
+use super::custody::Region;
 use super::jobs;
-use super::partition::{Need, Partition, Region};
+use super::partition::{Need, Partition};
 use super::pump::Pump;
 use super::react::{Lasting, Reaction, SessionReaction, react, react_to_whole};
 use crate::core::shared::now_ms;
@@ -35,18 +36,31 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         if news || head.records_bytes == 0 {
             self.crew.shared.publish(&partition);
         }
-        if log_start_moved && head.records_bytes == 0 {
-            self.follow_start(&partition);
+        if log_start_moved && !std::mem::replace(&mut self.members[member as usize].start_moved, true) {
+            self.starts_moved.push(member);
         }
     }
 
-    /// The source's log start passed ours. Done between regions, and not for every record that it moves by.
-    fn follow_start(&self, partition: &Rc<Partition<D>>) {
-        if !partition.may_follow_start(Instant::now(), FOLLOW_START_PAUSE) {
-            return;
-        }
-        let (offset, job) = (partition.source_log_start(), Rc::clone(partition));
-        self.crew.job(partition, async move { jobs::follow_start(&job, offset).await });
+    /// Follows the log starts that passed ours: between answers, and not for every record that they move by. A source tells a
+    /// session of each move once, so it is kept in mind until it was followed.
+    pub(super) fn follow_starts(&mut self, now: Instant) {
+        let mut moved = std::mem::take(&mut self.starts_moved);
+        moved.retain(|&member| {
+            let sits_here = self.sits_here(&self.members[member as usize]);
+            let entry = &mut self.members[member as usize];
+            let partition = &entry.partition;
+            if sits_here && !partition.may_follow_start(now, FOLLOW_START_PAUSE) {
+                return true;
+            }
+            entry.start_moved = false;
+            if !sits_here {
+                return false;
+            }
+            let (offset, job) = (partition.source_log_start(), Rc::clone(partition));
+            self.crew.job(partition, async move { jobs::follow_start(&job, offset).await });
+            false
+        });
+        self.starts_moved = moved;
     }
 
     /// An error of one partition, in a Fetch or a ListOffsets answer.

@@ -40,6 +40,8 @@ pub struct Pump<T: Transport, D: Disk> {
     builder: FetchBuilder,
     /// Members that wait for the end of a pause.
     waiting: Vec<u32>,
+    /// Members whose source forgot records that we still have.
+    pub(super) starts_moved: Vec<u32>,
     /// The regions of the last answer were large.
     pub(super) large: bool,
     /// The connection is to be made anew after this answer.
@@ -57,6 +59,8 @@ pub(super) struct Member<D: Disk> {
     pub(super) topic: u32,
     /// What the request under way asks for it.
     pub(super) asked: Option<Want>,
+    /// It is one of [`Pump::starts_moved`].
+    pub(super) start_moved: bool,
 }
 
 impl<T: Transport, D: Disk> std::fmt::Debug for Pump<T, D> {
@@ -82,6 +86,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             topic_names: HashMap::new(),
             builder: FetchBuilder::default(),
             waiting: Vec::new(),
+            starts_moved: Vec::new(),
             large: false,
             reconnect: false,
             pause: Backoff::new(PAUSE_MS, CONNECT_PAUSE_MS_MAX),
@@ -174,6 +179,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         });
         waiting.append(&mut self.waiting);
         self.waiting = waiting;
+        self.follow_starts(now);
         self.members.iter().any(|m| self.sits_here(m) && asks_offsets(&m.partition, now))
     }
 
@@ -206,7 +212,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         self.topic_ids.insert(place.topic_id, topic);
         self.names_only |= place.topic_id.is_zero();
         let member = self.members.len() as u32;
-        self.members.push(Member { partition: Rc::clone(partition), topic, asked: None });
+        self.members.push(Member { partition: Rc::clone(partition), topic, asked: None, start_moved: false });
         if let Some(earlier) = self.by_place.insert((topic, place.index), member) {
             self.session.want(earlier, None);
         }
