@@ -11,6 +11,7 @@ mod full_disk;
 mod leader_moves;
 mod mirror_everything;
 mod planes_die_alone;
+mod source_changes;
 mod source_folders_on_a_standby;
 mod stock_follower;
 mod wild_source;
