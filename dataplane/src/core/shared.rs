@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -54,6 +54,8 @@ pub struct Shared<D: Disk> {
     checkpoints: Arc<Checkpoints>,
     /// Logs that were opened before: what the checkpoint files said at the start holds for them no longer.
     opened: RefCell<HashSet<PathBuf>>,
+    /// Data directories of which was said that they are written through the page cache.
+    buffered: RefCell<HashSet<PathBuf>>,
     /// Bounds the jobs on logs.
     pub jobs: Semaphore,
     partitions: RefCell<Vec<Option<Rc<Partition<D>>>>>,
@@ -95,6 +97,7 @@ impl<D: Disk> Shared<D> {
             checkpoints,
             tracker,
             opened: RefCell::new(HashSet::new()),
+            buffered: RefCell::new(HashSet::new()),
             jobs: Semaphore::new(LOG_JOBS_PER_CORE),
             partitions: RefCell::new(Vec::new()),
             dirty: RefCell::new(VecDeque::with_capacity(DIRTY)),
@@ -141,6 +144,17 @@ impl<D: Disk> Shared<D> {
         let (dir, topic, index) = (&place.data_dir, &*place.topic, place.index);
         let recovery_point = self.checkpoints.recovery_point(dir, topic, index).unwrap_or(0);
         (recovery_point, self.checkpoints.log_start(dir, topic, index).unwrap_or(-1))
+    }
+
+    /// Says once for each data directory that its writes go through the page cache.
+    pub fn tell_if_buffered(&self, data_dir: &Path, direct: bool) {
+        if !direct && self.buffered.borrow_mut().insert(data_dir.to_owned()) {
+            let (core, folder) = (self.settings.number, data_dir.display());
+            tracing::warn!(
+                core,
+                "without: direct writes; {folder} is written through the page cache (its filesystem refuses O_DIRECT, or direct_io = false)"
+            );
+        }
     }
 
     /// The partition of a token.

@@ -116,6 +116,9 @@ async fn shorten<D: Disk>(
 async fn track<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Result<(), Fault> {
     shared.publish(partition);
     let place = &partition.place;
+    if let Some(direct) = partition.look(|log| log.is_direct()) {
+        shared.tell_if_buffered(&place.data_dir, direct);
+    }
     let log = Tracked {
         directory: place.data_dir.clone(),
         topic: place.topic.to_string(),

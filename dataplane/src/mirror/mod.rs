@@ -3,6 +3,7 @@
 pub mod align;
 mod answer;
 pub mod crew;
+pub mod custody;
 pub mod jobs;
 mod offsets;
 pub mod partition;

@@ -8,17 +8,17 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState, identity};
+use twinlog_proto::channel::progress::{FaultCode, SlotState, identity};
 use twinlog_proto::ids::Uuid;
 
 use super::plan::{Doing, Have, LogHere, Wish};
-use super::progress::{Facts, FaultView, SourceView, board_value};
+use super::progress::{FaultView, SourceView};
 use super::retry::Backoff;
 use super::team::Seat;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::limits::PARTITION_PAUSE_MS_MAX;
-use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog, RegionEnd, RegionRules};
+use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog};
 use crate::wire::leaders::Leader;
 use crate::wire::session::Want;
 
@@ -67,53 +67,51 @@ pub struct Partition<D: Disk> {
     /// Where it belongs.
     pub place: Place,
     /// The slot's identity.
-    identity: u64,
-    state: RefCell<State>,
-    log: RefCell<Option<Box<PartitionLog<D>>>>,
-    open_region: Cell<u64>,
-    regions: Cell<u64>,
+    pub(super) identity: u64,
+    pub(super) state: RefCell<State>,
+    pub(super) log: RefCell<Option<Box<PartitionLog<D>>>>,
+    /// Number of the region that is open, 0 for none.
+    pub(super) open_region: Cell<u64>,
+    /// Regions so far.
+    pub(super) regions: Cell<u64>,
     /// State, fault, version and attempt as the board showed them last.
-    shown: Cell<Option<(SlotState, FaultCode, u32, u32)>>,
+    pub(super) shown: Cell<Option<(SlotState, FaultCode, u32, u32)>>,
     /// Where it sits: the pump that fetches for it.
     pub seat: RefCell<Option<Seat<D>>>,
 }
 
-struct State {
-    wish: Wish,
-    version: u64,
-    tried: Option<Wish>,
-    carried_out: Option<(u64, i32)>,
-    cut: Option<(i64, i32)>,
-    busy: bool,
-    broken: bool,
-    log_here: LogHere,
-    doing: Doing,
-    need: Need,
+pub(super) struct State {
+    pub(super) wish: Wish,
+    pub(super) version: u64,
+    pub(super) tried: Option<Wish>,
+    pub(super) carried_out: Option<(u64, i32)>,
+    pub(super) cut: Option<(i64, i32)>,
+    pub(super) busy: bool,
+    pub(super) broken: bool,
+    pub(super) log_here: LogHere,
+    pub(super) doing: Doing,
+    pub(super) need: Need,
     /// The source has answered a fetch since fetching began.
-    met: bool,
-    leader: Option<Leader>,
-    source: SourceView,
-    fault: FaultView,
-    caught_up_at_ms: i64,
-    batches: u64,
-    bytes: u64,
-    last_progress: Option<LogProgress>,
-    start_within_segment: bool,
+    pub(super) met: bool,
+    pub(super) leader: Option<Leader>,
+    pub(super) source: SourceView,
+    pub(super) fault: FaultView,
+    pub(super) caught_up_at_ms: i64,
+    pub(super) batches: u64,
+    pub(super) bytes: u64,
+    pub(super) last_progress: Option<LogProgress>,
+    pub(super) start_within_segment: bool,
     /// An offset that arrived, when, and whether it is on the board and on the disk yet.
-    arrived: Option<(i64, Instant)>,
-    to_flush: Option<(i64, Instant)>,
-    batch_bytes: Option<u32>,
-    bytes_min: u32,
-    pause: Backoff,
-    retry_at: Option<Instant>,
-    corrupt_tries: u32,
-    sync_asked_at: Option<Instant>,
-    followed_start_at: Option<Instant>,
+    pub(super) arrived: Option<(i64, Instant)>,
+    pub(super) to_flush: Option<(i64, Instant)>,
+    pub(super) batch_bytes: Option<u32>,
+    pub(super) bytes_min: u32,
+    pub(super) pause: Backoff,
+    pub(super) retry_at: Option<Instant>,
+    pub(super) corrupt_tries: u32,
+    pub(super) sync_asked_at: Option<Instant>,
+    pub(super) followed_start_at: Option<Instant>,
 }
-
-/// A region that a pump has open; worthless once the log was taken away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Region(u64);
 
 impl<D: Disk> std::fmt::Debug for Partition<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -367,134 +365,6 @@ impl<D: Disk> Partition<D> {
         let mut state = self.state.borrow_mut();
         state.corrupt_tries += 1;
         state.corrupt_tries
-    }
-
-    /// Opens a region, if the log is here and the answer continues it.
-    pub fn open_region(&self, asked: Want, rules: RegionRules, now: Instant) -> Option<Region> {
-        if self.need(now) != Some(Need::Records) || self.open_region.get() != 0 {
-            return None;
-        }
-        let mut log = self.log.borrow_mut();
-        let log = log.as_mut().filter(|log| log.next_offset() == asked.offset)?;
-        log.begin_region(rules);
-        self.regions.set(self.regions.get() + 1);
-        self.open_region.set(self.regions.get());
-        Some(Region(self.regions.get()))
-    }
-
-    /// Works on the log within a region; `None` when the region was taken away.
-    pub fn within<R>(&self, region: Region, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
-        if self.open_region.get() != region.0 {
-            return None;
-        }
-        self.log.borrow_mut().as_mut().map(|log| work(log))
-    }
-
-    /// Ends a region; `None` when it was taken away.
-    pub fn close_region(&self, region: Region) -> Option<RegionEnd> {
-        let end = self.within(region, PartitionLog::end_region)?;
-        self.open_region.set(0);
-        let mut state = self.state.borrow_mut();
-        state.batches += end.batches;
-        state.bytes += end.bytes;
-        if end.batches > 0 {
-            let now = Instant::now();
-            state.arrived.get_or_insert((end.next_offset, now));
-            state.to_flush.get_or_insert((end.next_offset, now));
-            state.batch_bytes = end.uniform_batch_bytes;
-            state.bytes_min = 0;
-            state.corrupt_tries = 0;
-        } else if let Some(bytes) = end.cut_off_batch_bytes {
-            state.bytes_min = bytes;
-        }
-        Some(end)
-    }
-
-    /// Takes the log out for a job; a region that is open ends with what it has.
-    #[must_use]
-    pub fn take_log(&self) -> Option<Box<PartitionLog<D>>> {
-        let mut log = self.log.borrow_mut().take()?;
-        if self.open_region.replace(0) != 0 {
-            let end = log.end_region();
-            let mut state = self.state.borrow_mut();
-            state.batches += end.batches;
-            state.bytes += end.bytes;
-        }
-        Some(log)
-    }
-
-    /// Puts a log in, new or back from a job.
-    pub fn put_log(&self, log: Box<PartitionLog<D>>) {
-        let mut state = self.state.borrow_mut();
-        state.log_here = LogHere::Open;
-        state.last_progress = Some(log.progress());
-        if state.need == Need::Start {
-            state.need = Need::Records;
-        }
-        *self.log.borrow_mut() = Some(log);
-    }
-
-    /// Looks at the log between two regions or within one; `None` while a job has it.
-    pub fn look<R>(&self, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
-        self.log.borrow_mut().as_mut().map(|log| work(log))
-    }
-
-    /// Where the log stood when it was last seen.
-    pub fn note_progress(&self, now_ms: i64) -> Option<LogProgress> {
-        let seen = self.look(|log| (log.progress(), log.first_base()));
-        let mut state = self.state.borrow_mut();
-        if let Some((progress, first_base)) = seen {
-            state.last_progress = Some(progress);
-            state.start_within_segment = progress.log_start > first_base;
-            let high_watermark = state.source.high_watermark;
-            if high_watermark >= 0 && progress.leo >= high_watermark {
-                state.caught_up_at_ms = now_ms;
-            }
-        }
-        state.last_progress
-    }
-
-    /// How long the offset that is watched took to become visible and durable, where it did since the last look.
-    pub fn take_delays(&self, progress: LogProgress) -> (Option<Duration>, Option<Duration>) {
-        let mut state = self.state.borrow_mut();
-        let visible = state.arrived.take_if(|(offset, _)| *offset <= progress.leo).map(|(_, at)| at.elapsed());
-        let flushed = state.to_flush.take_if(|(offset, _)| *offset <= progress.flushed).map(|(_, at)| at.elapsed());
-        (visible, flushed)
-    }
-
-    /// The board value.
-    #[must_use]
-    pub fn board_value(&self) -> PartitionProgress {
-        let state = self.state.borrow();
-        let (version, attempt) = state.carried_out.unwrap_or((0, 0));
-        let shown = match state.doing {
-            Doing::Nothing => SlotState::Preparing,
-            Doing::Mirroring if matches!(state.need, Need::Epoch(_)) => SlotState::Fencing,
-            Doing::Mirroring if state.met => SlotState::Mirroring,
-            Doing::Mirroring => SlotState::Preparing,
-            Doing::Paused => SlotState::Paused,
-            Doing::Stopped => SlotState::Stopped,
-            Doing::Failed => SlotState::Failed,
-        };
-        let facts = Facts {
-            identity: self.identity,
-            state: shown,
-            assignment_version: version as u32,
-            attempt: attempt.cast_unsigned(),
-            source: state.source,
-            fault: state.fault,
-            start_within_segment: state.start_within_segment,
-            caught_up_at_ms: state.caught_up_at_ms,
-            batches: state.batches,
-            bytes: state.bytes,
-        };
-        board_value(&facts, state.last_progress)
-    }
-
-    /// Whether the value differs from the one shown before in more than offsets.
-    pub fn shows_news(&self, value: &PartitionProgress) -> bool {
-        let shown = (value.state, value.fault, value.assignment_version, value.attempt);
-        self.shown.replace(Some(shown)) != Some(shown)
     }
 
     /// What to open or make the log with.

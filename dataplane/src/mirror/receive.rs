@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use twinlog_proto::messages::fetch::walker::{FetchEvent, FetchWalker};
 use twinlog_proto::messages::fetch::{PartitionHead, PartitionTail, TopicRef};
 
-use super::partition::{Partition, Region};
+use super::custody::Region;
+use super::partition::Partition;
 use super::pump::Pump;
 use crate::core::shared::now_ms;
 use crate::disk::Disk;

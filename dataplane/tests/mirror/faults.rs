@@ -175,7 +175,8 @@ fn an_old_message_format_is_named() {
     let mut world = World::new(&source);
     world.assign();
     let failed = world.wait_failed(0, FaultCode::OLD_FORMAT);
-    assert_eq!((failed.leo, failed.fault_from), (20, 20));
+    assert_eq!(failed.fault_from, 20);
+    world.wait(0, "written up to there", |p| p.leo == 20 && p.state == SlotState::Failed);
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! Who has a partition's log: a pump within a region, a job, or nobody; and what the board says of it.
+
+use std::time::{Duration, Instant};
+
+use twinlog_proto::channel::progress::{PartitionProgress, SlotState};
+
+use super::partition::{Need, Partition};
+use super::plan::{Doing, LogHere};
+use super::progress::{Facts, board_value};
+use crate::disk::Disk;
+use crate::log::{LogProgress, PartitionLog, RegionEnd, RegionRules};
+use crate::wire::session::Want;
+
+/// A region that a pump has open; worthless once the log was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region(u64);
+
+impl<D: Disk> Partition<D> {
+    /// Opens a region, if the log is here and the answer continues it.
+    pub fn open_region(&self, asked: Want, rules: RegionRules, now: Instant) -> Option<Region> {
+        if self.need(now) != Some(Need::Records) || self.open_region.get() != 0 {
+            return None;
+        }
+        let mut log = self.log.borrow_mut();
+        let log = log.as_mut().filter(|log| log.next_offset() == asked.offset)?;
+        log.begin_region(rules);
+        self.regions.set(self.regions.get() + 1);
+        self.open_region.set(self.regions.get());
+        Some(Region(self.regions.get()))
+    }
+
+    /// Works on the log within a region; `None` when the region was taken away.
+    pub fn within<R>(&self, region: Region, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
+        if self.open_region.get() != region.0 {
+            return None;
+        }
+        self.log.borrow_mut().as_mut().map(|log| work(log))
+    }
+
+    /// Ends a region; `None` when it was taken away.
+    pub fn close_region(&self, region: Region) -> Option<RegionEnd> {
+        let end = self.within(region, PartitionLog::end_region)?;
+        self.open_region.set(0);
+        let mut state = self.state.borrow_mut();
+        state.batches += end.batches;
+        state.bytes += end.bytes;
+        if end.batches > 0 {
+            let now = Instant::now();
+            state.arrived.get_or_insert((end.next_offset, now));
+            state.to_flush.get_or_insert((end.next_offset, now));
+            state.batch_bytes = end.uniform_batch_bytes;
+            state.bytes_min = 0;
+            state.corrupt_tries = 0;
+        } else if let Some(bytes) = end.cut_off_batch_bytes {
+            state.bytes_min = bytes;
+        }
+        Some(end)
+    }
+
+    /// Takes the log out for a job; a region that is open ends with what it has.
+    #[must_use]
+    pub fn take_log(&self) -> Option<Box<PartitionLog<D>>> {
+        let mut log = self.log.borrow_mut().take()?;
+        if self.open_region.replace(0) != 0 {
+            let end = log.end_region();
+            let mut state = self.state.borrow_mut();
+            state.batches += end.batches;
+            state.bytes += end.bytes;
+        }
+        Some(log)
+    }
+
+    /// Puts a log in, new or back from a job.
+    pub fn put_log(&self, log: Box<PartitionLog<D>>) {
+        let mut state = self.state.borrow_mut();
+        state.log_here = LogHere::Open;
+        state.last_progress = Some(log.progress());
+        if state.need == Need::Start {
+            state.need = Need::Records;
+        }
+        *self.log.borrow_mut() = Some(log);
+    }
+
+    /// Looks at the log between two regions or within one; `None` while a job has it.
+    pub fn look<R>(&self, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
+        self.log.borrow_mut().as_mut().map(|log| work(log))
+    }
+
+    /// Where the log stood when it was last seen.
+    pub fn note_progress(&self, now_ms: i64) -> Option<LogProgress> {
+        let seen = self.look(|log| (log.progress(), log.first_base()));
+        let mut state = self.state.borrow_mut();
+        if let Some((progress, first_base)) = seen {
+            state.last_progress = Some(progress);
+            state.start_within_segment = progress.log_start > first_base;
+            let high_watermark = state.source.high_watermark;
+            if high_watermark >= 0 && progress.leo >= high_watermark {
+                state.caught_up_at_ms = now_ms;
+            }
+        }
+        state.last_progress
+    }
+
+    /// How long the offset that is watched took to become visible and durable, where it did since the last look.
+    pub fn take_delays(&self, progress: LogProgress) -> (Option<Duration>, Option<Duration>) {
+        let mut state = self.state.borrow_mut();
+        let visible = state.arrived.take_if(|(offset, _)| *offset <= progress.leo).map(|(_, at)| at.elapsed());
+        let flushed = state.to_flush.take_if(|(offset, _)| *offset <= progress.flushed).map(|(_, at)| at.elapsed());
+        (visible, flushed)
+    }
+
+    /// The board value.
+    #[must_use]
+    pub fn board_value(&self) -> PartitionProgress {
+        let state = self.state.borrow();
+        let (version, attempt) = state.carried_out.unwrap_or((0, 0));
+        let shown = match state.doing {
+            Doing::Nothing => SlotState::Preparing,
+            Doing::Mirroring if matches!(state.need, Need::Epoch(_)) => SlotState::Fencing,
+            Doing::Mirroring if state.met => SlotState::Mirroring,
+            Doing::Mirroring => SlotState::Preparing,
+            Doing::Paused => SlotState::Paused,
+            Doing::Stopped => SlotState::Stopped,
+            Doing::Failed => SlotState::Failed,
+        };
+        let facts = Facts {
+            identity: self.identity,
+            state: shown,
+            assignment_version: version as u32,
+            attempt: attempt.cast_unsigned(),
+            source: state.source,
+            fault: state.fault,
+            start_within_segment: state.start_within_segment,
+            caught_up_at_ms: state.caught_up_at_ms,
+            batches: state.batches,
+            bytes: state.bytes,
+        };
+        board_value(&facts, state.last_progress)
+    }
+
+    /// Whether the value differs from the one shown before in more than offsets.
+    pub fn shows_news(&self, value: &PartitionProgress) -> bool {
+        let shown = (value.state, value.fault, value.assignment_version, value.attempt);
+        self.shown.replace(Some(shown)) != Some(shown)
+    }
+}
