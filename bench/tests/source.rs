@@ -19,6 +19,7 @@ use twinlog_proto::messages::metadata::MetadataRequest;
 use twinlog_proto::messages::offset_for_leader_epoch::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
+use twinlog_proto::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use twinlog_proto::messages::{Message, Request};
 
 const BATCH_BYTES: u32 = 4096;
@@ -282,7 +283,7 @@ fn an_api_versions_request_from_the_future_is_answered_at_version_0() {
     assert_eq!(answer.error_code, ErrorCode::UNSUPPORTED_VERSION.0);
     assert_eq!(answer.api_keys.iter().map(|key| key.api_key).collect::<Vec<_>>(), [api::API_VERSIONS]);
     let current = ask(&mut socket, 4, &ApiVersionsRequest::default());
-    assert_eq!(current.api_keys.len(), 8);
+    assert_eq!(current.api_keys.len(), 9);
 }
 
 #[test]
@@ -322,6 +323,20 @@ fn cut_or_flipped_requests_close_the_connection_and_hurt_nobody_else() {
         assert!(answer.is_empty());
     }
     assert_eq!(fetch(&mut connect(&source), 17, &request(&source, &[(0, 0)])).partitions.len(), 1);
+}
+
+#[test]
+fn produce_is_shown_but_refused_so_that_every_client_can_read() {
+    let source = source(1);
+    let mut socket = connect(&source);
+    let partition_data = vec![PartitionProduceData { index: 1, records: Some(vec![0; 70]) }];
+    let topic_data = vec![TopicProduceData { name: "orders".into(), partition_data, ..Default::default() }];
+    let request = ProduceRequest { acks: 1, topic_data, ..Default::default() };
+    for version in 3..=13 {
+        let answer = ask(&mut socket, version, &request);
+        let refused = &answer.responses[0].partition_responses[0];
+        assert_eq!((refused.index, refused.error_code), (1, ErrorCode::POLICY_VIOLATION.0));
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub enum RunError {
     #[error("{0}")]
     Planes(String),
     /// The source failed.
-    #[error("the source failed: {0}")]
+    #[error("the source failed: {0}; check --source and --topic, and that a broker listens there")]
     Source(io::Error),
     /// A file of the run cannot be written.
     #[error("cannot use {} for the run: {cause}; choose another folder with --dir", path.display())]

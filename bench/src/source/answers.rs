@@ -21,6 +21,9 @@ use twinlog_proto::messages::offset_for_leader_epoch::{
     EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 };
+use twinlog_proto::messages::produce::{
+    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+};
 use twinlog_proto::messages::{Message, Request};
 use twinlog_proto::reader::Reader;
 
@@ -33,7 +36,9 @@ use super::store::Store;
 pub const NODE_ID: i32 = 1;
 
 /// The request kinds served: key, lowest and highest version, as a stock 4.x broker has them (FindCoordinator and Metadata also older).
-pub const SERVED: [(i16, i16, i16); 8] = [
+pub const SERVED: [(i16, i16, i16); 9] = [
+    // Refused, but librdkafka takes a broker without Produce for one that cannot serve modern Fetch.
+    (api::PRODUCE, 3, 13),
     (api::FETCH, 4, 17),
     (api::LIST_OFFSETS, 1, 11),
     (api::METADATA, 0, 13),
@@ -89,6 +94,7 @@ pub fn answer(
         api::FIND_COORDINATOR => with(header, body, out, |request| find_coordinator(header.api_version, request)),
         api::OFFSET_FOR_LEADER_EPOCH => with(header, body, out, |request| leader_epochs(cluster, request)),
         api::DESCRIBE_CONFIGS => with(header, body, out, |request| configs::describe(&cluster.store, request)),
+        api::PRODUCE => refuse_produce(header, body, out),
         api::DESCRIBE_CLUSTER => with(header, body, out, |request| describe_cluster(cluster, request)),
         _ => Err(body.error(Malformed::Rule("the request kind is not served"))),
     }
@@ -254,6 +260,28 @@ fn leader_epoch(store: &Store, topic: &str, asked: &OffsetForLeaderPartition) ->
         _ => (-1, -1),
     };
     EpochEndOffset { partition, leader_epoch, end_offset, ..Default::default() }
+}
+
+/// A client that wants no answer (acks 0) gets none; it would take one for the answer to its next request.
+fn refuse_produce(header: &RequestHeader, body: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let request = ProduceRequest::decode(body, header.api_version)?;
+    if request.acks == 0 {
+        return Ok(());
+    }
+    let refused = |index: i32| PartitionProduceResponse {
+        index,
+        error_code: ErrorCode::POLICY_VIOLATION.0,
+        base_offset: -1,
+        error_message: Some("the embedded source makes its own records: nothing can be produced to it".to_owned()),
+        ..Default::default()
+    };
+    let responses = request.topic_data.iter().map(|topic| TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: topic.partition_data.iter().map(|partition| refused(partition.index)).collect(),
+    });
+    let response = ProduceResponse { responses: responses.collect(), ..Default::default() };
+    encode(out, header.api_version, header, &response)
 }
 
 fn describe_cluster(cluster: &Cluster, request: &DescribeClusterRequest) -> DescribeClusterResponse {
