@@ -174,7 +174,7 @@ fn bulk(args: &Run, planes: &Planes, board: &mut Board, job: &Job) -> Result<Bul
         let done = arrived == job.partitions.len();
         if done || now.duration_since(sampled) >= SAMPLE_EVERY {
             sampled = now;
-            memory.sample(board).map_err(RunError::Process)?;
+            memory.note(proc::memory_bytes(board.pid()).map_err(RunError::Process)?, board.region_bytes());
             bar.show(bytes, arrived);
         }
         if done {

@@ -1,15 +1,12 @@
 //! pure: the figures of a run, as a table for people and as one JSON document.
 
 use std::fmt;
-use std::io;
 
 use serde::Serialize;
 
 use super::paced::Paced;
-use super::watch::Board;
 use crate::args::Profile;
 use crate::compare::Verdict;
-use crate::proc;
 use crate::units::Bytes;
 
 /// Everything that a run found.
@@ -82,14 +79,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Looks again and keeps the highest.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    pub fn sample(&mut self, board: &Board) -> io::Result<()> {
-        self.process_bytes = self.process_bytes.max(proc::memory_bytes(board.pid())?);
-        self.region_bytes = board.region_bytes();
-        Ok(())
+    /// Keeps the highest of what was seen.
+    pub fn note(&mut self, process_bytes: u64, region_bytes: u64) {
+        self.process_bytes = self.process_bytes.max(process_bytes);
+        self.region_bytes = region_bytes;
     }
 
     /// Both together.

@@ -5,6 +5,7 @@ pub mod batches;
 pub mod broker;
 pub mod configs;
 pub mod fetch;
+mod layout;
 pub mod outgoing;
 pub mod pace;
 pub mod read;
