@@ -6,6 +6,7 @@ use std::time::Duration;
 use twinlog_tests::copy;
 use twinlog_tests::house::{Plane, Site};
 use twinlog_tests::kafka::{Broker, Spec};
+use twinlog_tests::kafka_log::Log;
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;
 use twinlog_tests::process::until;
@@ -36,6 +37,36 @@ impl Seeded {
     }
 }
 
+/// One batch an answer: the copy takes long enough to be killed many times in its middle.
+const SLOW: [&str; 2] = ["mirror.fetch.max.bytes=1000", "mirror.fetch.response.max.bytes=1000"];
+
+/// A backlog of small batches in small segments, transactions, and two streams that go on: small batches, and batches of a megabyte.
+fn fill(oracle: &mut Oracle, boot: &str) -> Vec<Expected> {
+    let mut topics = Vec::new();
+    for (name, partitions, config) in
+        [("flow", PARTITIONS, json!({"segment.bytes": "1048576"})), ("bulk", 2, json!({"segment.bytes": "20971520"}))]
+    {
+        let id = oracle.create(boot, name, partitions, &config);
+        topics.push(Expected { name: name.to_owned(), id, partitions, configs: Vec::new() });
+    }
+    let backlog =
+        json!({"partitions": PARTITIONS, "count": 60_000, "perBatch": 20, "valueBytes": 1000, "incompressible": true});
+    oracle.produce(boot, "flow", backlog);
+    for (txn, end) in [("kept", "commit"), ("dropped", "abort"), ("open", "open")] {
+        let request = json!({"partitions": PARTITIONS, "count": 600, "perBatch": 10, "txn": txn, "end": end});
+        oracle.produce(boot, "flow", request);
+    }
+    let streams = [
+        json!({"do": "stream-start", "name": "small", "topic": "flow", "partitions": PARTITIONS, "perBatch": 20, "valueBytes": 1000, "pauseMs": 5}),
+        json!({"do": "stream-start", "name": "large", "topic": "bulk", "partitions": 2, "perBatch": 900, "valueBytes": 1000, "pauseMs": 50}),
+    ];
+    for mut stream in streams {
+        stream["boot"] = boot.into();
+        oracle.ask(&stream);
+    }
+    topics
+}
+
 #[test]
 fn a_data_plane_killed_at_twenty_moments_ends_in_the_same_bytes() {
     let _turn = place::turn();
@@ -44,17 +75,8 @@ fn a_data_plane_killed_at_twenty_moments_ends_in_the_same_bytes() {
     let source = Broker::start(Spec::new(scratch.path().join("source")));
     let boot = source.address();
     let mut oracle = Oracle::start();
-    let id = oracle.create(&boot, "flow", PARTITIONS, &json!({"segment.bytes": "1048576"}));
-    let topics = [Expected { name: "flow".to_owned(), id, partitions: PARTITIONS, configs: Vec::new() }];
-    let flow =
-        json!({"partitions": PARTITIONS, "count": 60_000, "perBatch": 20, "valueBytes": 1000, "incompressible": true});
-    oracle.produce(&boot, "flow", flow);
-    for (txn, end) in [("kept", "commit"), ("dropped", "abort"), ("open", "open")] {
-        let request = json!({"partitions": PARTITIONS, "count": 600, "perBatch": 10, "txn": txn, "end": end});
-        oracle.produce(&boot, "flow", request);
-    }
-    let stream = json!({"do": "stream-start", "boot": boot, "name": "s", "topic": "flow", "partitions": PARTITIONS, "perBatch": 20, "valueBytes": 1000, "pauseMs": 2});
-    oracle.ask(&stream);
+    let topics = fill(&mut oracle, &boot);
+    let names = ["flow", "bulk"];
 
     let site = Site::new(scratch.path().join("site"));
     let control = Plane::control(&site);
@@ -63,18 +85,25 @@ fn a_data_plane_killed_at_twenty_moments_ends_in_the_same_bytes() {
         let ran = site.cli(&["status"]);
         if ran.code == 0 { Ok(()) } else { Err(ran.stderr) }
     });
-    site.mirror("dr", &boot, &["flow"]);
+    site.mirror_with("dr", &boot, &names, &SLOW);
+    let mut ends = Vec::new();
     for _ in 0..KILLS {
         std::thread::sleep(Duration::from_millis(seeded.below(LIFE_MS_MAX)));
         if let Some(plane) = data.take() {
             plane.kill();
         }
+        ends.push(Log::read(&site.data().join("flow-0")).map_or(0, |log| log.end()));
         data = Some(Plane::data(&site));
     }
-    oracle.ask(&json!({"do": "stream-stop", "name": "s"}));
-    let extents = copy::extents(&mut oracle, &boot, &["flow"]);
-    let ends: Vec<_> = extents.iter().map(|e| (e.topic.clone(), i64::from(e.partition), e.end)).collect();
-    site.caught_up("dr", &ends, COPY_LIMIT);
+    for name in ["small", "large"] {
+        oracle.ask(&json!({"do": "stream-stop", "name": name}));
+    }
+    ends.dedup();
+    assert!(ends.len() > 5, "the kills met a copy under way: {ends:?}");
+
+    let extents = copy::extents(&mut oracle, &boot, &names);
+    let wanted: Vec<_> = extents.iter().map(|e| (e.topic.clone(), i64::from(e.partition), e.end)).collect();
+    site.caught_up("dr", &wanted, COPY_LIMIT);
     if let Some(plane) = data.take() {
         plane.stop();
     }

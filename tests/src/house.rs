@@ -164,7 +164,17 @@ impl Site {
     /// # Panics
     /// When either is refused.
     pub fn mirror(&self, name: &str, source: &str, topics: &[&str]) {
-        self.cli(&["mirrors", "create", name, "--source", source]).done();
+        self.mirror_with(name, source, topics, &[]);
+    }
+
+    /// [`Site::mirror`] with settings of the mirror, `key=value` each.
+    ///
+    /// # Panics
+    /// When either is refused.
+    pub fn mirror_with(&self, name: &str, source: &str, topics: &[&str], settings: &[&str]) {
+        let mut create = vec!["mirrors", "create", name, "--source", source];
+        settings.iter().for_each(|s| create.extend(["--set", s]));
+        self.cli(&create).done();
         let mut start = vec!["topics", "start", name, "--wait", "--timeout", "60s"];
         topics.iter().for_each(|t| start.extend(["--topic", t]));
         self.cli(&start).done();
