@@ -8,7 +8,7 @@ pub mod pin;
 pub mod runtime;
 pub mod shared;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -103,6 +103,8 @@ struct Core {
     crews: Crews,
     asker: Asker,
     stop: Notify,
+    /// Everything is finished or about to be: nothing new is begun.
+    finished: Cell<bool>,
 }
 
 async fn serve(plan: CorePlan) -> Result<(), CoreCause> {
@@ -115,8 +117,13 @@ async fn serve(plan: CorePlan) -> Result<(), CoreCause> {
     let CoreEnds { inbox, outbox, metrics } = seat.take();
     let home = LogHome { disk, pool, writers };
     let shared = Rc::new(Shared::new(settings, home, (outbox, metrics), (checkpoints, tracker)));
-    let core =
-        Rc::new(Core { shared: Rc::clone(&shared), crews: RefCell::new(HashMap::new()), asker, stop: Notify::new() });
+    let core = Rc::new(Core {
+        shared: Rc::clone(&shared),
+        crews: RefCell::new(HashMap::new()),
+        asker,
+        stop: Notify::new(),
+        finished: Cell::new(false),
+    });
     spawn(completions(Rc::clone(&shared)));
     spawn(tick(Rc::clone(&shared)));
     let bell = "a core cannot wait for its doorbell";
@@ -149,6 +156,7 @@ async fn serve(plan: CorePlan) -> Result<(), CoreCause> {
 impl Core {
     fn take_mail(&self, mail: Mail) {
         match mail {
+            Mail::Assignment(_) if self.finished.get() => {}
             Mail::Assignment(assignment) => {
                 let mirror = mirror_identity(&assignment.mirror_name);
                 let known = self.crews.borrow().get(&mirror).cloned();
@@ -205,6 +213,7 @@ impl Core {
 
     /// Stops all pumps and finishes all logs.
     async fn finish(&self) {
+        self.finished.set(true);
         for crew in self.crews.borrow_mut().drain() {
             crew.1.end();
         }

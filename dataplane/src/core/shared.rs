@@ -18,7 +18,7 @@ use crate::housekeeping::Tracker;
 use crate::limits::{FLUSHES_PER_TICK, LOG_JOBS_PER_CORE};
 use crate::log::{LogHome, PartitionLog};
 use crate::metrics::{Counter, Delay, Metrics};
-use crate::mirror::partition::{Partition, Place};
+use crate::mirror::partition::Partition;
 use crate::mirror::retry::Jitter;
 use crate::wire::watch::Watchdog;
 
@@ -59,6 +59,7 @@ pub struct Shared<D: Disk> {
     /// Bounds the jobs on logs.
     pub jobs: Semaphore,
     partitions: RefCell<Vec<Option<Rc<Partition<D>>>>>,
+    free_tokens: RefCell<Vec<u32>>,
     /// Dirty logs, the one that has been so for longest first.
     dirty: RefCell<VecDeque<(u32, Instant)>>,
     /// Logs that were dirty by then are flushed at once: there is too much to lose.
@@ -100,6 +101,7 @@ impl<D: Disk> Shared<D> {
             buffered: RefCell::new(HashSet::new()),
             jobs: Semaphore::new(LOG_JOBS_PER_CORE),
             partitions: RefCell::new(Vec::new()),
+            free_tokens: RefCell::new(Vec::new()),
             dirty: RefCell::new(VecDeque::with_capacity(DIRTY)),
             pressed_until: Cell::new(None),
             unflushed_bytes: Cell::new(0),
@@ -114,30 +116,39 @@ impl<D: Disk> Shared<D> {
     /// Adds a partition under a token of its own, which `make` gets.
     pub fn add(&self, make: impl FnOnce(u32) -> Rc<Partition<D>>) -> Rc<Partition<D>> {
         let mut partitions = self.partitions.borrow_mut();
-        let token = partitions.iter().position(Option::is_none).unwrap_or(partitions.len());
-        let partition = make(token as u32);
-        if token == partitions.len() {
+        let token = self.free_tokens.borrow_mut().pop().unwrap_or(partitions.len() as u32);
+        let partition = make(token);
+        if token as usize == partitions.len() {
             partitions.push(None);
         }
-        partitions[token] = Some(Rc::clone(&partition));
-        self.metrics.set(Counter::Partitions, partitions.iter().flatten().count() as u64);
+        partitions[token as usize] = Some(Rc::clone(&partition));
+        self.count_partitions(partitions.len());
         partition
+    }
+
+    fn count_partitions(&self, tokens: usize) {
+        self.metrics.set(Counter::Partitions, (tokens - self.free_tokens.borrow().len()) as u64);
     }
 
     /// Lets go of a partition: its token and its slot are free.
     pub fn remove(&self, partition: &Partition<D>) {
         let mut partitions = self.partitions.borrow_mut();
-        if let Some(entry) = partitions.get_mut(partition.token as usize) {
-            *entry = None;
+        if partitions.get_mut(partition.token as usize).and_then(Option::take).is_some() {
+            self.free_tokens.borrow_mut().push(partition.token);
         }
-        self.metrics.set(Counter::Partitions, partitions.iter().flatten().count() as u64);
+        self.count_partitions(partitions.len());
         // A slot that the board does not have was refused when the partition came.
         self.outbox.borrow().clear(partition.place.slot).ok();
     }
 
-    /// The recovery point (0 unknown) and log start (-1 unknown) to open a log with.
+    /// The recovery point (0 unknown) and log start (-1 unknown) to open a log with: what the checkpoint files said at the start
+    /// of the process, or what we left when we closed it.
     #[must_use]
-    pub fn known_of(&self, place: &Place) -> (i64, i64) {
+    pub fn known_of(&self, partition: &Partition<D>) -> (i64, i64) {
+        if let Some(left) = partition.last_progress() {
+            return (left.flushed, left.log_start);
+        }
+        let place = &partition.place;
         if !self.opened.borrow_mut().insert(place.directory()) {
             return (0, -1);
         }

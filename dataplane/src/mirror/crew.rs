@@ -118,7 +118,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
                     partition.rest(Doing::Paused);
                     self.touch(partition);
                 }
-                Step::Stop if partition.have().log != LogHere::Open => partition.rest(Doing::Stopped),
+                Step::Stop if partition.have().log == LogHere::Absent => partition.rest(Doing::Stopped),
                 step => {
                     self.begin_job(partition, step);
                     break;
@@ -134,7 +134,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             Step::Open => self.job(partition, async move { jobs::open(&shared, &job).await }),
             Step::Settle => self.job(partition, async move { jobs::settle(&job).await }),
             Step::Cut(offset) => self.job(partition, async move { jobs::cut(&shared, &job, offset).await }),
-            Step::Stop => self.job(partition, async move { jobs::stop(&job).await }),
+            Step::Stop => self.job(partition, async move { jobs::stop(&shared, &job).await }),
             Step::Remove => self.remove(partition),
             Step::Wait | Step::Done | Step::Run | Step::Pause => {}
         }

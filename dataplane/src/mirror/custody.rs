@@ -8,7 +8,7 @@ use super::partition::{Need, Partition};
 use super::plan::{Doing, LogHere};
 use super::progress::{Facts, board_value};
 use crate::disk::Disk;
-use crate::log::{LogProgress, PartitionLog, RegionEnd, RegionRules};
+use crate::log::{LogProgress, LogSpec, PartitionLog, RegionEnd, RegionRules};
 use crate::wire::session::Want;
 
 /// A region that a pump has open; worthless once the log was taken away.
@@ -142,5 +142,33 @@ impl<D: Disk> Partition<D> {
     pub fn shows_news(&self, value: &PartitionProgress) -> bool {
         let shown = (value.state, value.fault, value.assignment_version, value.attempt);
         self.shown.replace(Some(shown)) != Some(shown)
+    }
+
+    /// When its log became dirty; set by the first change after a flush.
+    pub fn dirty_since(&self, now: Instant) -> bool {
+        let mut state = self.state.borrow_mut();
+        let first = state.sync_asked_at.is_none();
+        state.sync_asked_at.get_or_insert(now);
+        first
+    }
+
+    /// A flush begins: the next change makes the log dirty again.
+    pub fn set_clean(&self) {
+        self.state.borrow_mut().sync_asked_at = None;
+    }
+
+    /// What to open or make the log with.
+    #[must_use]
+    pub fn log_spec(&self, recovery_point: i64, log_start: i64) -> LogSpec {
+        LogSpec {
+            token: self.token,
+            data_dir: self.place.data_dir.clone(),
+            topic: self.place.topic.to_string(),
+            partition: self.place.index,
+            topic_id: self.place.topic_id,
+            rules: self.place.rules,
+            recovery_point,
+            log_start,
+        }
     }
 }

@@ -8,7 +8,7 @@ use twinlog_proto::channel::progress::{FaultCode, identity};
 use super::partition::Partition;
 use super::plan::Doing;
 use crate::checkpoints::CheckpointError;
-use crate::core::shared::Shared;
+use crate::core::shared::{Shared, now_ms};
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::housekeeping::Tracked;
@@ -23,10 +23,10 @@ pub async fn open<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
         partition.set_absent();
         return Ok(());
     }
-    let (recovery_point, log_start) = shared.known_of(&partition.place);
+    let (recovery_point, log_start) = shared.known_of(partition);
     let log = PartitionLog::open(&shared.home, partition.log_spec(recovery_point, log_start)).await?;
     let progress = log.progress();
-    tracing::info!(
+    tracing::debug!(
         topic = &*partition.place.topic,
         partition = partition.place.index,
         log_start = progress.log_start,
@@ -45,24 +45,28 @@ pub async fn open<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
 /// The directory or its files cannot be made.
 pub async fn make<D: Disk>(shared: &Shared<D>, partition: &Partition<D>, start: i64) -> Result<(), Fault> {
     let log = PartitionLog::open(&shared.home, partition.log_spec(0, start)).await?;
-    tracing::info!(topic = &*partition.place.topic, partition = partition.place.index, start, "log made");
+    tracing::debug!(topic = &*partition.place.topic, partition = partition.place.index, start, "log made");
     partition.put_log(Box::new(log));
     // The new directory's entries are not durable yet.
     shared.dirty(partition, Instant::now());
     track(shared, partition).await
 }
 
-/// Finishes the files; the partition is stopped.
+/// Finishes the files and closes the log: a broker may take them over, so nothing is believed of them afterwards.
 ///
 /// # Errors
 /// Bytes could not be written or made durable.
-pub async fn stop<D: Disk>(partition: &Partition<D>) -> Result<(), Fault> {
+pub async fn stop<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Result<(), Fault> {
     on_log(partition, async |log| {
         log.settle().await?;
         log.flush().await?;
         log.finish().await
     })
     .await?;
+    shared.complete(partition, Instant::now());
+    partition.note_progress(now_ms());
+    drop(partition.take_log());
+    partition.set_closed();
     partition.rest(Doing::Stopped);
     Ok(())
 }
@@ -86,6 +90,10 @@ pub async fn cut<D: Disk>(shared: &Shared<D>, partition: &Partition<D>, offset: 
     })
     .await?;
     partition.set_cut(offset, attempt);
+    if partition.have().doing == Doing::Stopped {
+        // It was opened for the cut alone: it is to be finished and closed again.
+        partition.rest(Doing::Nothing);
+    }
     Ok(())
 }
 

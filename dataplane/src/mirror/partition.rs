@@ -18,7 +18,7 @@ use super::team::Seat;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::limits::PARTITION_PAUSE_MS_MAX;
-use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog};
+use crate::log::{LogProgress, LogRules, PartitionLog};
 use crate::wire::leaders::Leader;
 use crate::wire::session::Want;
 
@@ -166,7 +166,7 @@ impl<D: Disk> Partition<D> {
         }
     }
 
-    /// Takes a newer assignment's wish.
+    /// Takes a newer wish.
     pub fn set_wish(&self, wish: Wish, version: u64) {
         let mut state = self.state.borrow_mut();
         (state.wish, state.version) = (wish, version);
@@ -212,6 +212,23 @@ impl<D: Disk> Partition<D> {
     /// Looked: there is no directory.
     pub fn set_absent(&self) {
         self.state.borrow_mut().log_here = LogHere::Absent;
+    }
+
+    /// The log was closed: others may work on its files from now on.
+    pub fn set_closed(&self) {
+        self.state.borrow_mut().log_here = LogHere::Unknown;
+    }
+
+    /// Where the log stood when it was last seen, if it was.
+    #[must_use]
+    pub fn last_progress(&self) -> Option<LogProgress> {
+        self.state.borrow().last_progress
+    }
+
+    /// Whether it waits for a newer leader epoch.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self.state.borrow().need, Need::Epoch(_))
     }
 
     /// The cut that the wish asks for was made.
@@ -365,33 +382,5 @@ impl<D: Disk> Partition<D> {
         let mut state = self.state.borrow_mut();
         state.corrupt_tries += 1;
         state.corrupt_tries
-    }
-
-    /// What to open or make the log with.
-    #[must_use]
-    pub fn log_spec(&self, recovery_point: i64, log_start: i64) -> LogSpec {
-        LogSpec {
-            token: self.token,
-            data_dir: self.place.data_dir.clone(),
-            topic: self.place.topic.to_string(),
-            partition: self.place.index,
-            topic_id: self.place.topic_id,
-            rules: self.place.rules,
-            recovery_point,
-            log_start,
-        }
-    }
-
-    /// When its log became dirty; set by the first change after a flush.
-    pub fn dirty_since(&self, now: Instant) -> bool {
-        let mut state = self.state.borrow_mut();
-        let first = state.sync_asked_at.is_none();
-        state.sync_asked_at.get_or_insert(now);
-        first
-    }
-
-    /// A flush begins: the next change makes the log dirty again.
-    pub fn set_clean(&self) {
-        self.state.borrow_mut().sync_asked_at = None;
     }
 }

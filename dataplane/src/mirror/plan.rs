@@ -19,7 +19,7 @@ pub struct Wish {
 /// Whether there is a local log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogHere {
-    /// Nobody has looked yet.
+    /// Nobody has looked yet, or it was closed since.
     Unknown,
     /// There is no directory.
     Absent,
@@ -94,23 +94,28 @@ pub fn next_step(have: Have, wish: Wish) -> Step {
     if have.doing == Doing::Failed && !asks_again(have.tried, wish) {
         return Step::Done;
     }
+    let cut_due = wish.cut_to >= 0 && have.cut != Some((wish.cut_to, wish.attempt));
+    let as_wished = matches!(
+        (wish.desired, have.doing),
+        (Desired::Mirror, Doing::Mirroring) | (Desired::Pause, Doing::Paused) | (Desired::Stop, Doing::Stopped)
+    );
+    if as_wished && !(cut_due && have.log != LogHere::Absent) {
+        return Step::Done;
+    }
     if have.log == LogHere::Unknown {
         return Step::Open;
     }
     if have.broken {
         return Step::Settle;
     }
-    if wish.cut_to >= 0 && have.cut != Some((wish.cut_to, wish.attempt)) && have.log == LogHere::Open {
+    if cut_due && have.log == LogHere::Open {
         return Step::Cut(wish.cut_to);
     }
-    match (wish.desired, have.doing) {
-        (Desired::Mirror, Doing::Mirroring) | (Desired::Pause, Doing::Paused) | (Desired::Stop, Doing::Stopped) => {
-            Step::Done
-        }
-        (Desired::Mirror, _) => Step::Run,
-        (Desired::Pause, _) => Step::Pause,
-        (Desired::Stop, _) => Step::Stop,
-        (Desired::Remove, _) => Step::Remove,
+    match wish.desired {
+        Desired::Mirror => Step::Run,
+        Desired::Pause => Step::Pause,
+        Desired::Stop => Step::Stop,
+        Desired::Remove => Step::Remove,
     }
 }
 
@@ -170,6 +175,14 @@ mod tests {
         let done = Have { cut: Some((7, 2)), ..open };
         assert_eq!(next_step(done, asked), Step::Run);
         assert_eq!(next_step(done, Wish { attempt: 3, ..asked }), Step::Cut(7));
+    }
+
+    #[test]
+    fn a_stopped_log_is_closed_and_is_opened_again_only_for_something_new() {
+        let closed = have(LogHere::Unknown, Doing::Stopped);
+        assert_eq!(next_step(closed, wish(Desired::Stop)), Step::Done);
+        assert_eq!(next_step(closed, wish(Desired::Mirror)), Step::Open);
+        assert_eq!(next_step(closed, Wish { cut_to: 5, ..wish(Desired::Stop) }), Step::Open);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use twinlog_proto::channel::progress::FaultCode;
 use twinlog_proto::ids::Uuid;
 
 use super::crew::Crew;
@@ -100,6 +101,9 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         while !self.port.is_closed() {
             let asks_offsets = self.look_around();
             if self.session.is_empty() && !asks_offsets {
+                if !self.members.iter().any(|member| self.sits_here(member)) {
+                    self.disconnect();
+                }
                 self.port.rung(self.idle_for()).await;
                 continue;
             }
@@ -160,6 +164,13 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         // The broker may be gone for good: somebody else leads then.
         self.crew.refresh();
         let pause_ms = self.pause.next_ms(self.crew.shared.random());
+        if self.pause.tries() >= UNREACHABLE_TRIES {
+            for member in self.members.iter().filter(|member| self.sits_here(member)) {
+                if member.partition.need(Instant::now()).is_some() && member.partition.suffer(FaultCode::UNREACHABLE) {
+                    self.crew.shared.publish(&member.partition);
+                }
+            }
+        }
         self.port.pause(Duration::from_millis(pause_ms)).await;
     }
 
@@ -306,6 +317,8 @@ pub(super) fn asks_offsets<D: Disk>(partition: &Partition<D>, now: Instant) -> b
 
 /// The first pause after a lost connection, ms.
 const PAUSE_MS: u64 = 50;
+/// After so many failures in a row the broker's partitions show that it cannot be reached.
+const UNREACHABLE_TRIES: u32 = 3;
 /// The newest Fetch version that names topics.
 const NAMES_VERSION_MAX: i16 = 12;
 /// How long a pump without work sleeps when nobody rings.

@@ -186,7 +186,8 @@ impl<T: Transport, D: Disk> Scout<T, D> {
         }
         // An error beside a leader (some replica is not available) is no matter of ours.
         self.crew.lead(partition, Leader { broker: found.leader_id, epoch: found.leader_epoch });
-        true
+        // A batch has come from an epoch that the metadata does not know yet.
+        !partition.is_fenced()
     }
 
     /// An error of one partition: shown, and fatal when it lasts and its kind says so.
