@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::time::Duration;
 use twinlog_tests::house::{House, Site, twinlog};
 use twinlog_tests::kafka::{Broker, Spec};
@@ -56,7 +54,7 @@ fn a_mirror_lives_through_its_commands() {
     let state = state.to_str().expect("UTF-8");
     twinlog(&["verify", "--mirror", "dr", "--state", state, "--against-source"]).done();
     for (path, sign) in [("/health", "200"), ("/metrics", "# TYPE")] {
-        let got = http(&site.metrics, path);
+        let got = site.http(path);
         assert!(got.contains(sign), "{path}: {got}");
     }
 
@@ -123,12 +121,4 @@ fn files(site: &Site) {
     bytes[100] ^= 1;
     std::fs::write(&log, bytes).expect("the segment written");
     assert_eq!(twinlog(&["verify", data.to_str().expect("UTF-8")]).code, 1, "a flipped bit is found");
-}
-
-fn http(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the metrics address");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("asked");
-    let mut all = String::new();
-    stream.read_to_string(&mut all).expect("answered");
-    all
 }

@@ -3,6 +3,7 @@
 // Tests speak to the person who runs them.
 #![allow(clippy::print_stderr)]
 
+mod allocations;
 mod bad_input;
 mod command_line;
 mod crash;

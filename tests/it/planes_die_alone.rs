@@ -91,6 +91,7 @@ fn records_flow_without_the_control_plane_also_after_a_restart_of_the_data_plane
         if row["destinationOffset"] == Value::Null { Ok(row) } else { Err(row.to_string()) }
     });
     assert_eq!(row["state"], "MIRRORING", "{row}");
+    assert!(site.http("/health").starts_with("HTTP/1.1 503"), "{}", site.http("/health"));
     control.stop();
     source.check(&site);
 }

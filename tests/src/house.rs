@@ -5,6 +5,8 @@ use crate::place;
 use crate::process::{children_named, log_to, mortal, signal, until, wait};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -178,6 +180,32 @@ impl Site {
         let mut start = vec!["topics", "start", name, "--wait", "--timeout", "60s"];
         topics.iter().for_each(|t| start.extend(["--topic", t]));
         self.cli(&start).done();
+    }
+
+    /// What the metrics address answers for `path`, headers included.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    #[must_use]
+    pub fn http(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.metrics).expect("the metrics address");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.metrics).expect("asked");
+        let mut all = String::new();
+        stream.read_to_string(&mut all).expect("answered");
+        all
+    }
+
+    /// Sum of a metric over its labels.
+    ///
+    /// # Panics
+    /// When there is no such metric.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> f64 {
+        let page = self.http("/metrics");
+        let named = |l: &&str| l.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let values: Vec<f64> = page.lines().filter(named).filter_map(|l| l.rsplit_once(' ')?.1.parse().ok()).collect();
+        assert!(!values.is_empty(), "no metric {name} in {page}");
+        values.iter().sum()
     }
 
     /// One partition's entry in `mirrors describe --json`.
