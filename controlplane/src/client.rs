@@ -10,8 +10,8 @@ use twinlog_proto::api::{self, MIRROR_FEATURE, MIRROR_KEY_BASE};
 use twinlog_proto::error::{DecodeError, EncodeError};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame;
-use twinlog_proto::messages::Request;
 use twinlog_proto::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use twinlog_proto::messages::{Message, Request};
 
 /// What we call ourselves in requests.
 const CLIENT_ID: &str = "twinlog";
@@ -192,17 +192,18 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks at `version` and gives the frame of the answer, without its length; for answers that are walked, not decoded.
+    /// Asks at `version` and gives the answer as it arrives; for answers that are walked, not decoded. What is not read to its end makes
+    /// the connection useless.
     ///
     /// # Errors
-    /// When the connection is broken or the frame too large.
-    pub fn ask_for_frame<R: Request>(&mut self, request: &R, version: i16) -> Result<&[u8], ClientError> {
+    /// When the connection is broken.
+    pub fn ask_for_stream<M: Message>(&mut self, request: &M, version: i16) -> Result<Answer<'_>, ClientError> {
         self.send(request, version)?;
-        self.receive()?;
-        Ok(&self.frame)
+        let bytes = self.read_length()?;
+        Ok(Answer { stream: &mut self.stream, peer: &self.peer, remaining_bytes: bytes })
     }
 
-    fn send<R: Request>(&mut self, request: &R, version: i16) -> Result<(), ClientError> {
+    fn send<M: Message>(&mut self, request: &M, version: i16) -> Result<(), ClientError> {
         self.correlation_id = self.correlation_id.wrapping_add(1);
         self.frame.clear();
         frame::encode_request(&mut self.frame, version, self.correlation_id, Some(CLIENT_ID), request)
@@ -211,25 +212,69 @@ impl Client {
         sent.map_err(|cause| ClientError::Io { peer: self.peer.clone(), doing: "asking", cause })
     }
 
-    fn receive(&mut self) -> Result<(), ClientError> {
-        let broken =
-            |peer: &str, cause| ClientError::Io { peer: peer.to_owned(), doing: "reading the answer of", cause };
+    fn read_length(&mut self) -> Result<usize, ClientError> {
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length).map_err(|cause| broken(&self.peer, cause))?;
+        self.stream.read_exact(&mut length).map_err(|cause| unread(&self.peer, cause))?;
         let length = i32::from_be_bytes(length);
-        let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= RESPONSE_BYTES_MAX).ok_or_else(|| {
+        usize::try_from(length).map_err(|_negative| {
             let why = format!("a frame of {length} bytes is not believed");
             ClientError::Unexpected { peer: self.peer.clone(), why }
-        })?;
+        })
+    }
+
+    fn receive(&mut self) -> Result<(), ClientError> {
+        let bytes = self.read_length()?;
+        if bytes > RESPONSE_BYTES_MAX {
+            let why = format!("a frame of {bytes} bytes is not believed");
+            return Err(ClientError::Unexpected { peer: self.peer.clone(), why });
+        }
         self.frame.clear();
         self.frame.reserve(bytes.min(RESPONSE_BYTES_FIRST));
         let read = (&mut self.stream).take(bytes as u64).read_to_end(&mut self.frame);
-        let read = read.map_err(|cause| broken(&self.peer, cause))?;
+        let read = read.map_err(|cause| unread(&self.peer, cause))?;
         if read < bytes {
-            return Err(broken(&self.peer, io::ErrorKind::UnexpectedEof.into()));
+            return Err(unread(&self.peer, io::ErrorKind::UnexpectedEof.into()));
         }
         Ok(())
     }
+}
+
+/// An answer that is still arriving.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    stream: &'a mut TcpStream,
+    peer: &'a str,
+    remaining_bytes: usize,
+}
+
+impl Answer<'_> {
+    /// Bytes of the frame that have not been read, its length left out.
+    #[must_use]
+    pub fn remaining_bytes(&self) -> usize {
+        self.remaining_bytes
+    }
+
+    /// Reads what has arrived, at least one byte unless the frame is at its end or `into` is empty.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, ClientError> {
+        let wanted = into.len().min(self.remaining_bytes);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        match self.stream.read(&mut into[..wanted]).map_err(|cause| unread(self.peer, cause))? {
+            0 => Err(unread(self.peer, io::ErrorKind::UnexpectedEof.into())),
+            bytes => {
+                self.remaining_bytes -= bytes;
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+fn unread(peer: &str, cause: io::Error) -> ClientError {
+    ClientError::Io { peer: peer.to_owned(), doing: "reading the answer of", cause }
 }
 
 #[cfg(test)]
@@ -237,7 +282,6 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
     use std::thread::JoinHandle;
-    use twinlog_proto::messages::Message;
     use twinlog_proto::messages::api_versions::{ApiVersion, FinalizedFeatureKey};
     use twinlog_proto::messages::list_mirrors::{ListMirrorsRequest, ListMirrorsResponse};
     use twinlog_proto::reader::Reader;

@@ -36,6 +36,11 @@ pub enum Verb {
     Lmo(Lmo),
     /// What an operator looks at first: planes, mirrors, lag, and what is wrong.
     Status(Status),
+    /// Check log directories offline, or compare a mirror with its source batch by batch.
+    #[command(
+        after_help = "Examples:\n  twinlog verify /var/lib/twinlog/data\n  twinlog verify --mirror dr --state /var/lib/twinlog/state --against-source"
+    )]
+    Verify(Verify),
     /// Print any file that a broker or twinlog writes: segments, indexes, snapshots, checkpoints, state records.
     #[command(after_help = "Example:\n  twinlog dump data/orders-0/00000000000000000000.log")]
     Dump(Dump),
@@ -260,6 +265,26 @@ pub struct Status {
     pub ask: Ask,
 }
 
+/// `twinlog verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Data directories or single partition directories.
+    #[arg(value_name = "DIR", required_unless_present = "mirror")]
+    pub directories: Vec<PathBuf>,
+    /// The partitions of this mirror, as its assignment in STATE names them.
+    #[arg(long, requires = "state")]
+    pub mirror: Option<String>,
+    /// The state directory.
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Fetch everything again from the source and compare it batch by batch.
+    #[arg(long, requires = "mirror")]
+    pub against_source: bool,
+    /// One JSON document with stable field names.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `twinlog dump`.
 #[derive(Debug, Args)]
 pub struct Dump {
@@ -307,5 +332,15 @@ mod tests {
         for text in ["", "s", "3d", "99999999999999999999s", "18446744073709551615h"] {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn verify_wants_directories_or_a_mirror_with_its_state() {
+        assert!(Twinlog::try_parse_from(["twinlog", "verify"]).is_err());
+        assert!(Twinlog::try_parse_from(["twinlog", "verify", "--mirror", "dr"]).is_err());
+        assert!(
+            Twinlog::try_parse_from(["twinlog", "verify", "--mirror", "dr", "--state", "s", "--against-source"])
+                .is_ok()
+        );
     }
 }

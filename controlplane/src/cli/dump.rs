@@ -10,6 +10,9 @@ mod records;
 mod segment;
 mod state_log;
 
+pub(super) use codec::decompress;
+pub(super) use files::without_padding;
+
 use super::args::Dump;
 use super::failure::Failure;
 use super::output::{self, Fields, Lines};

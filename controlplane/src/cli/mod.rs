@@ -14,6 +14,7 @@ mod segment;
 mod status;
 mod topics;
 mod up;
+mod verify;
 
 pub use failure::{Exit, Failure};
 
@@ -42,6 +43,7 @@ fn run(args: Twinlog) -> Result<ExitCode, Failure> {
         Verb::Topics(verb) => topics::run(&verb)?,
         Verb::Lmo(args) => lmo::run(&args)?,
         Verb::Status(args) => status::run(&args)?,
+        Verb::Verify(args) => return verify::run(&args),
         Verb::Dump(args) => return dump::run(&args),
         Verb::Completions { shell } => manual::completions(shell)?,
         Verb::Man { folder } => manual::man_pages(&folder)?,

@@ -29,11 +29,10 @@ impl Page<'_> {
     }
 
     fn record_line(&self, batch: &Batch, record: &Record<'_>) -> Fields {
-        let base = if batch.header.has_delete_horizon() { 0 } else { batch.header.base_timestamp };
-        let timestamp = if batch.header.is_log_append_time() {
-            batch.header.max_timestamp
-        } else {
-            base.saturating_add(record.timestamp_delta)
+        let timestamp = match batch.header.is_log_append_time() {
+            true => batch.header.max_timestamp,
+            // The base may be a delete horizon; the records count from it all the same.
+            false => batch.header.base_timestamp.saturating_add(record.timestamp_delta),
         };
         let mut fields = vec![
             ("kind", json!("record")),
