@@ -23,6 +23,19 @@ use crate::metrics::Counter;
 use crate::wire::Transport;
 
 impl<T: Transport, D: Disk> Pump<T, D> {
+    /// An answer is complete. A session says nothing of a partition without news: those were answered too.
+    pub(super) fn meet_the_silent(&mut self) {
+        let mut unmet = std::mem::take(&mut self.unmet);
+        unmet.retain(|&member| {
+            let entry = &self.members[member as usize];
+            if entry.asked.is_some() && self.sits_here(entry) && entry.partition.met() {
+                self.crew.shared.publish(&entry.partition);
+            }
+            !entry.partition.is_met()
+        });
+        self.unmet = unmet;
+    }
+
     /// The head of a partition in a Fetch answer.
     pub(super) fn meet(&mut self, member: u32, head: &PartitionHead) {
         let partition = Rc::clone(&self.members[member as usize].partition);
@@ -65,6 +78,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
 
     /// An error of one partition, in a Fetch or a ListOffsets answer.
     pub(super) fn refused(&mut self, member: u32, error: ErrorCode) {
+        self.members[member as usize].asked = None;
         let partition = Rc::clone(&self.members[member as usize].partition);
         tracing::debug!(?partition, broker = self.port.broker, %error, "refused");
         match react(error) {
@@ -118,6 +132,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
 
     /// The source says that our log is no prefix of its own. Nothing is cut without an order.
     pub(super) fn diverged(&mut self, member: u32, source: EpochEnd) {
+        self.members[member as usize].asked = None;
         let partition = Rc::clone(&self.members[member as usize].partition);
         let verdict = partition.look(|log| {
             let local = log.epochs().end_offset_for(source.epoch, log.next_offset());

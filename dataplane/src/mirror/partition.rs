@@ -320,6 +320,12 @@ impl<D: Disk> Partition<D> {
         news
     }
 
+    /// Whether the source has answered since fetching began.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.state.borrow().met
+    }
+
     /// What the next fetch asks for, if it may fetch now.
     #[must_use]
     pub fn want(&self, now: Instant, max_bytes: i32) -> Option<Want> {

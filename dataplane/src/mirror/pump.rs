@@ -41,6 +41,8 @@ pub struct Pump<T: Transport, D: Disk> {
     builder: FetchBuilder,
     /// Members that wait for the end of a pause.
     waiting: Vec<u32>,
+    /// Members whose source has not answered since they began to fetch.
+    pub(super) unmet: Vec<u32>,
     /// Members whose source forgot records that we still have.
     pub(super) starts_moved: Vec<u32>,
     /// The regions of the last answer were large.
@@ -87,6 +89,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             topic_names: HashMap::new(),
             builder: FetchBuilder::default(),
             waiting: Vec::new(),
+            unmet: Vec::new(),
             starts_moved: Vec::new(),
             large: false,
             reconnect: false,
@@ -237,6 +240,10 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         let sits_here = self.sits_here(entry);
         let want = if sits_here { entry.partition.want(now, self.settings().partition_bytes_max) } else { None };
         self.session.want(member, want);
+        if want.is_some() && !entry.partition.is_met() && !self.unmet.contains(&member) {
+            self.unmet.push(member);
+        }
+        let entry = &self.members[member as usize];
         if want.is_none() && sits_here && entry.partition.retry_at().is_some() && !self.waiting.contains(&member) {
             self.waiting.push(member);
         }

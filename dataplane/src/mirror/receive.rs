@@ -59,6 +59,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         self.crew.shared.metrics.add(Counter::FetchResponses, 1);
         if !answer.refused {
             self.session.answered(answer.session_id);
+            self.meet_the_silent();
         }
         for (member, leader) in answer.moved {
             let partition = Rc::clone(&self.members[member as usize].partition);

@@ -112,6 +112,22 @@ fn pause_stop_and_resume_follow_the_assignment() {
 }
 
 #[test]
+fn a_stop_that_is_taken_back_at_once_goes_on_at_once() {
+    let source = Source::start(vec![SourceLog::of(5, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    for desired in [2, 1] {
+        world.want(|p| p.desired = desired);
+        let version = world.assignment.assignment_version as u32;
+        world.wait(0, "stopped or paused", |p| p.assignment_version == version && p.state != SlotState::Mirroring);
+        world.want(|p| p.desired = 0);
+        world.wait_caught_up(&source);
+    }
+    world.stop_and_compare(&source);
+}
+
+#[test]
 fn a_cut_by_order_is_made_once_and_what_follows_is_fetched_again() {
     let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
     let mut world = World::new(&source);

@@ -116,8 +116,17 @@ struct Link {
     stream: TcpStream,
     cluster: Arc<Mutex<Cluster>>,
     broker: usize,
-    /// Offset, epoch asked with, last epoch and largest answer, by partition: what the session remembers.
-    sessions: HashMap<i32, (i64, i32, usize)>,
+    /// What the session remembers, by partition.
+    sessions: HashMap<i32, Cached>,
+}
+
+/// A partition of a session.
+struct Cached {
+    offset: i64,
+    epoch: i32,
+    max_bytes: usize,
+    /// It was in an answer since it joined; from then on only news of it are told.
+    told: bool,
 }
 
 impl Link {
@@ -209,10 +218,14 @@ impl Link {
         let mut parts = Vec::new();
         for _look in 0..20 {
             parts = self.parts();
-            if request.session_epoch == 0 || parts.iter().any(|(_, part, _)| is_news(part)) {
+            parts.retain(|(index, part, _)| is_news(part) || !self.sessions[index].told);
+            if request.session_epoch == 0 || !parts.is_empty() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(u64::from(request.max_wait_ms.unsigned_abs()) / 20));
+        }
+        for (index, _, _) in &parts {
+            self.sessions.entry(*index).and_modify(|cached| cached.told = true);
         }
         let mut cluster = self.cluster.lock().unwrap();
         cluster.seen.push(request.clone());
@@ -250,9 +263,13 @@ impl Link {
             self.sessions.clear();
         }
         for partition in request.topics.iter().flat_map(|topic| &topic.partitions) {
-            let params =
-                (partition.fetch_offset, partition.current_leader_epoch, partition.partition_max_bytes as usize);
-            self.sessions.insert(partition.partition, params);
+            let cached = Cached {
+                offset: partition.fetch_offset,
+                epoch: partition.current_leader_epoch,
+                max_bytes: partition.partition_max_bytes as usize,
+                told: self.sessions.get(&partition.partition).is_some_and(|cached| cached.told),
+            };
+            self.sessions.insert(partition.partition, cached);
         }
         for index in request.forgotten_topics_data.iter().flat_map(|topic| &topic.partitions) {
             self.sessions.remove(index);
@@ -262,7 +279,7 @@ impl Link {
     fn parts(&self) -> Vec<(i32, Part, SourceLog)> {
         let mut cluster = self.cluster.lock().unwrap();
         let mut parts = Vec::new();
-        for (&index, &(offset, epoch, max_bytes)) in &self.sessions {
+        for (&index, &Cached { offset, epoch, max_bytes, .. }) in &self.sessions {
             let log = cluster.logs[index as usize].clone();
             let mut part = Part::default();
             if self.broker != cluster.leader {
