@@ -348,11 +348,13 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         work(&mut self.state.borrow_mut().brokers)
     }
 
-    /// Something is wrong with the mirror as a whole, or no longer (`NONE`).
-    pub fn say(&self, code: FaultCode) {
-        if std::mem::replace(&mut self.state.borrow_mut().said, code) != code {
+    /// Something is wrong with the mirror as a whole, or no longer (`NONE`); true when that is news.
+    pub fn say(&self, code: FaultCode) -> bool {
+        let news = std::mem::replace(&mut self.state.borrow_mut().said, code) != code;
+        if news {
             self.shared.outbox.borrow_mut().event(Event::MirrorFault { mirror: self.id, code });
         }
+        news
     }
 
     /// The partition failed at its source's side.

@@ -163,7 +163,12 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             return;
         }
         self.crew.shared.metrics.add(Counter::ConnectFailures, 1);
-        tracing::warn!(mirror = &*self.crew.name, broker = self.port.broker, "connection lost, trying again: {cause}");
+        let (mirror, broker) = (&*self.crew.name, self.port.broker);
+        if self.pause.tries() == 0 {
+            tracing::warn!(mirror, broker, "connection lost, trying again: {cause}");
+        } else {
+            tracing::debug!(mirror, broker, tries = self.pause.tries(), "still no connection: {cause}");
+        }
         // The broker may be gone for good: somebody else leads then.
         self.crew.refresh();
         let pause_ms = self.pause.next_ms(self.crew.shared.random());
