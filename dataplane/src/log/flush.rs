@@ -125,8 +125,8 @@ impl<D: Disk> PartitionLog<D> {
     /// Writes the small files that are due, then queues every sync; the last one moves the flushed offset.
     pub(super) fn submit_syncs(&mut self) -> Result<(), Fault> {
         let leo = self.reached.leo;
-        let log = files_of(&self.dir, self.active.base, FileKind::Log);
-        self.active.indexes.drain(&self.dir, leo).map_err(|e| faults::files("index", &log, e))?;
+        let drained = self.active.indexes.drain(&self.dir, leo);
+        drained.map_err(|e| faults::files("index", &files_of(&self.dir, self.active.base, FileKind::Log), e))?;
         if self.epochs_changed {
             let path = self.dir.join(names::LEADER_EPOCHS);
             files::replace(&path, self.epochs.to_text().as_bytes()).map_err(|error| match error {
@@ -151,6 +151,7 @@ impl<D: Disk> PartitionLog<D> {
         let file = match &self.active.file {
             Some(file) => Rc::clone(file),
             None => {
+                let log = files_of(&self.dir, self.active.base, FileKind::Log);
                 let opened = self.home.disk.open(&log, Open::ToSync);
                 Rc::new(opened.map_err(|e| faults::files("open", &log, e))?)
             }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use twinlog_proto::storage::names::FileKind;
 
-use super::files_of;
+use super::{files_of, with_file_of};
 use crate::disk::files;
 
 /// Entries of one index file: some in the file, the rest waiting.
@@ -38,7 +38,8 @@ impl IndexFile {
             return Ok(());
         }
         let bytes = due * self.entry_bytes;
-        files::write_at(&files_of(dir, base, self.kind), self.written, &self.waiting[..bytes])?;
+        let entries = &self.waiting[..bytes];
+        with_file_of(dir, base, self.kind, |path| files::write_at(path, self.written, entries))?;
         self.written += bytes as u64;
         // The capacity stays: the next entries cost no allocation.
         self.waiting.drain(..bytes);

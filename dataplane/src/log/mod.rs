@@ -30,6 +30,7 @@ mod segment;
 mod span;
 mod spec;
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -238,6 +239,22 @@ const NO_EPOCH: i32 = -1;
 /// The file of this kind that is named by `offset`.
 fn files_of(dir: &Path, offset: i64, kind: FileKind) -> PathBuf {
     dir.join(names::file_name(offset, kind))
+}
+
+/// The same for a moment, in memory that is used again: a flush allocates nothing for names.
+fn with_file_of<R>(dir: &Path, offset: i64, kind: FileKind, work: impl FnOnce(&Path) -> R) -> R {
+    thread_local! {
+        static NAME: RefCell<(PathBuf, String)> = const { RefCell::new((PathBuf::new(), String::new())) };
+    }
+    NAME.with_borrow_mut(|(path, name)| {
+        name.clear();
+        names::push_file_name(name, offset, kind);
+        let text = path.as_mut_os_string();
+        text.clear();
+        text.push(dir);
+        path.push(name.as_str());
+        work(path)
+    })
 }
 
 /// A walker that accepts batches of at most this size.

@@ -89,7 +89,15 @@ pub struct FileName {
 /// The name of a file in use.
 #[must_use]
 pub fn file_name(offset: i64, kind: FileKind) -> String {
-    format!("{offset:0OFFSET_DIGITS$}{}", kind.suffix())
+    let mut name = String::new();
+    push_file_name(&mut name, offset, kind);
+    name
+}
+
+/// Appends the name of a file in use.
+pub fn push_file_name(text: &mut String, offset: i64, kind: FileKind) {
+    use core::fmt::Write as _;
+    write!(text, "{offset:0OFFSET_DIGITS$}{}", kind.suffix()).expect("a String takes everything");
 }
 
 /// Reads the name of a file that is named by an offset; none for any other file.
