@@ -95,8 +95,11 @@ pub(super) fn refuse(code: i16, message: Option<&str>, what: &str) -> Result<(),
     if code.is_none() {
         return Ok(());
     }
-    let why = message.map_or_else(|| code.to_string(), |message| format!("{} ({message})", code.name()));
-    Err(Failure::new(what, why, remedy(code)))
+    Err(match message {
+        // The control plane's own words end with a remedy.
+        Some(message) => Failure::told(what, format_args!("{message} ({})", code.name())),
+        None => Failure::new(what, code, remedy(code)),
+    })
 }
 
 /// What a person can do about an error code of the control plane.

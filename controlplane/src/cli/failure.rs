@@ -26,6 +26,11 @@ impl Failure {
         Self { text: format!("{what}: {why}; {remedy}"), exit: Exit::Failed }
     }
 
+    /// `what` was refused in the server's words, which say why and name the remedy.
+    pub fn told(what: impl fmt::Display, words: impl fmt::Display) -> Self {
+        Self { text: format!("{what}: {words}"), exit: Exit::Failed }
+    }
+
     /// A command line that clap takes and the command cannot.
     pub fn usage(what: impl fmt::Display, remedy: impl fmt::Display) -> Self {
         Self { text: format!("{what}; {remedy}"), exit: Exit::Usage }

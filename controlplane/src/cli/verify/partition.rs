@@ -17,6 +17,9 @@ use twinlog_proto::storage::producer_snapshot::{self, ProducerEntry};
 use twinlog_proto::storage::producer_state::ProducerState;
 use twinlog_proto::storage::txn_index::{AbortedTxn, TxnIndex};
 
+/// The topic of the cluster's metadata.
+const CLUSTER_METADATA: &str = "__cluster_metadata";
+
 /// Checks a partition.
 ///
 /// # Errors
@@ -24,9 +27,11 @@ use twinlog_proto::storage::txn_index::{AbortedTxn, TxnIndex};
 pub(super) fn check(target: &Target, data: &DataDirectory) -> io::Result<Checked> {
     let mut check = PartitionCheck::open(target, data)?;
     let count = check.bases.len();
+    // A broker leaves the indexes of the cluster's metadata as they are, whatever it says about its directory.
+    let clean = data.clean && target.topic != CLUSTER_METADATA;
     for at in 0..count {
         let base = check.bases[at];
-        let shape = Shape { base, is_last: at + 1 == count, in_use: data.in_use, clean: data.clean };
+        let shape = Shape { base, is_last: at + 1 == count, in_use: data.in_use, clean };
         check.segment(shape)?;
     }
     check.conclude(data)?;
@@ -42,6 +47,8 @@ struct PartitionCheck<'a> {
     snapshots: VecDeque<i64>,
     in_use: bool,
     epochs: Option<LeaderEpochs>,
+    /// Offsets below have no epoch in the file.
+    epochs_from: i64,
     producers: ProducerState,
     /// The state before the first segment is known, so that what files say about producers must be in the batches.
     producers_known: bool,
@@ -75,6 +82,7 @@ impl<'a> PartitionCheck<'a> {
         report.log_start_offset = data.log_starts.get(&key).copied().unwrap_or(first).max(first);
         let mut check = Self {
             target,
+            epochs_from: report.log_start_offset,
             report,
             bases,
             snapshots: snapshots.into(),
@@ -94,7 +102,7 @@ impl<'a> PartitionCheck<'a> {
         let first_epoch = check.epochs.as_ref().and_then(|epochs| epochs.entries().first());
         if let Some(epoch) = first_epoch.filter(|_| !data.log_starts.contains_key(&key) && !data.knows_log_starts) {
             // Epochs are cut at the log start.
-            check.report.log_start_offset = check.report.log_start_offset.max(epoch.start_offset);
+            check.epochs_from = check.epochs_from.max(epoch.start_offset);
         }
         check.first_producers(first)?;
         Ok(check)
@@ -216,10 +224,10 @@ impl<'a> PartitionCheck<'a> {
         self.last_epoch = self.last_epoch.max(leader_epoch);
         let Some(epochs) = &self.epochs else { return };
         // The epoch of an offset below the log start, within the first batch, may have been dropped.
-        let offset = base_offset.max(self.report.log_start_offset.min(batch.header.last_offset()));
+        let offset = base_offset.max(self.epochs_from.min(batch.header.last_offset()));
         let written = epochs.epoch_at(offset);
         let is_newer = self.in_use && epochs.latest().is_none_or(|latest| leader_epoch > latest.epoch);
-        if written != Some(leader_epoch) && !is_newer && offset >= self.report.log_start_offset {
+        if written != Some(leader_epoch) && !is_newer && offset >= self.epochs_from {
             let says = written.map_or_else(|| "no epoch".to_owned(), |epoch| format!("epoch {epoch}"));
             let why = format!("says {says} for offset {offset}, whose batch has epoch {leader_epoch}");
             self.report.damage(names::LEADER_EPOCHS, None, why);
