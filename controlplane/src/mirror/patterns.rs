@@ -1,7 +1,10 @@
 //! pure: topic patterns of a mirror: anchored regular expressions, several of them are alternatives.
 
 use crate::limits::{PATTERN_CHARS_MAX, PATTERN_PROGRAM_BYTES_MAX, PATTERNS_MAX};
-use regex::{RegexSet, RegexSetBuilder};
+use regex::{RegexBuilder, RegexSet, RegexSetBuilder};
+
+/// Bytes after which the program of a single pattern is given up: only its syntax is of interest.
+const ALONE_BYTES: usize = 16 << 10;
 
 /// Compiled patterns of one kind.
 #[derive(Debug, Clone)]
@@ -40,8 +43,13 @@ impl Patterns {
                 )));
             }
             // Alone first, so that a pattern such as `a)|(b` cannot hide in the anchoring group.
-            regex::Regex::new(pattern)
-                .map_err(|cause| BadPattern::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) })?;
+            match RegexBuilder::new(pattern).size_limit(ALONE_BYTES).build() {
+                // Its size is bounded together with the others' below; here only the syntax counts.
+                Ok(_) | Err(regex::Error::CompiledTooBig(_)) => {}
+                Err(cause) => {
+                    return Err(BadPattern::Syntax { pattern: pattern.to_owned(), cause: Box::new(cause) });
+                }
+            }
         }
         let anchored = patterns.iter().map(|pattern| format!("^(?:{})$", pattern.as_ref()));
         RegexSetBuilder::new(anchored)
@@ -77,6 +85,14 @@ mod tests {
             assert_eq!(patterns.matches(name), matches, "{name}");
         }
         assert!(!Patterns::compile::<&str>(&[]).unwrap().matches("orders"));
+    }
+
+    #[test]
+    fn large_patterns_are_given_up_early_however_many_there_are() {
+        let large: Vec<String> = (0..PATTERNS_MAX).map(|n| format!(r"\pL{{50}}{n}")).collect();
+        let start = std::time::Instant::now();
+        assert!(Patterns::compile(&large).is_err());
+        assert!(start.elapsed() < std::time::Duration::from_secs(5), "took {:?}", start.elapsed());
     }
 
     #[test]
