@@ -1,6 +1,7 @@
 //! pure: every bound of this process, and the asserts that tie them together.
 
 use std::time::Duration;
+use twinlog_proto::primitives::STRING_BYTES_MAX;
 
 /// Largest request frame from a client, its length prefix not counted.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
@@ -39,6 +40,8 @@ pub const PATTERN_PROGRAM_BYTES_MAX: usize = 4 << 20;
 pub const SETTINGS_MAX: usize = 200;
 /// Characters of one setting's value (certificates in PEM fit).
 pub const SETTING_CHARS_MAX: usize = 32_767;
+/// Characters of the words of one refusal in an answer, and of all of them together.
+pub const ANSWER_TEXT_CHARS_MAX: usize = 4_000;
 /// Characters of an error text that is kept with a failed partition.
 pub const ERROR_CHARS_MAX: usize = 500;
 
@@ -85,4 +88,5 @@ pub const RETRY_ATTEMPTS_MAX: i16 = 100;
 
 const _: () = assert!(SNAPSHOT_BATCH_BYTES <= STATE_BATCH_BYTES_MAX, "a snapshot batch must be replayable");
 const _: () = assert!(FRAME_BYTES_FIRST <= REQUEST_BYTES_MAX, "the first allocation is within the frame bound");
+const _: () = assert!(8 * ANSWER_TEXT_CHARS_MAX <= STRING_BYTES_MAX, "two such texts fit a string of the protocol");
 const _: () = assert!(RETRY_INITIAL_MS <= RETRY_MAX_MS, "a delay grows");

@@ -2,6 +2,7 @@
 
 use crate::mirror::catalog::{Catalog, TopicSettings};
 use crate::mirror::settings;
+use crate::rpc::{Refusal, once};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
@@ -16,7 +17,8 @@ const SOURCE_RESOURCE: i8 = 1;
 /// The answer.
 #[must_use]
 pub fn handle(request: &DescribeConfigsRequest, catalog: &Catalog) -> DescribeConfigsResponse {
-    let results = request.resources.iter().map(|resource| one(resource, catalog)).collect();
+    let key = |r: &'_ DescribeConfigsResource| (r.resource_type, r.resource_name.clone(), r.configuration_keys.clone());
+    let results = once(&request.resources, key).map(|resource| one(resource, catalog)).collect();
     DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() }
 }
 
@@ -25,17 +27,20 @@ fn one(resource: &DescribeConfigsResource, catalog: &Catalog) -> DescribeConfigs
     let found = match resource.resource_type {
         RESOURCE_MIRROR => match catalog.mirror(name) {
             Some(mirror) => Ok(mirror.facts.settings.iter().map(|(key, value)| mirror_config(key, value)).collect()),
-            None => Err((ErrorCode::UNKNOWN_CLUSTER_MIRROR, format!("there is no mirror {name}"))),
+            None => Err(Refusal::unknown_mirror(name)),
         },
         RESOURCE_TOPIC => match catalog.owner_of(name) {
             Some((_, topic)) => Ok(topic_configs(&topic.facts.settings)),
-            None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no mirror has a topic {name}"))),
+            None => Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no mirror has a topic {name}"))),
         },
-        other => Err((ErrorCode::INVALID_REQUEST, format!("resources of type {other} have no settings here"))),
+        other => {
+            let message = format!("resources of type {other} have no settings here");
+            Err(Refusal::new(ErrorCode::INVALID_REQUEST, message))
+        }
     };
     let (code, message, configs) = match found {
         Ok(configs) => (ErrorCode::NONE, None, configs),
-        Err((code, message)) => (code, Some(message), Vec::new()),
+        Err(Refusal { code, message }) => (code, Some(message), Vec::new()),
     };
     let wanted = |config: &DescribeConfigsResourceResult| {
         resource.configuration_keys.as_ref().is_none_or(|keys| keys.is_empty() || keys.contains(&config.name))

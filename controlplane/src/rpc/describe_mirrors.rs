@@ -3,7 +3,8 @@
 use crate::mirror::catalog::{Catalog, Mirror, Partition, Topic};
 use crate::mirror::settings::BOOTSTRAP_SERVERS;
 use crate::plane::view::View;
-use crate::rpc::{OPERATIONS_NOT_ASKED, Refusal};
+use crate::rpc::{OPERATIONS_NOT_ASKED, Refusal, once};
+use std::collections::BTreeSet;
 use twinlog_proto::channel::progress::PartitionProgress;
 use twinlog_proto::messages::describe_mirrors::{
     DescribeMirrorsRequest, DescribeMirrorsResponse, DescribedMirror, PartitionDetail, TopicPartitions,
@@ -16,7 +17,8 @@ const UNKNOWN: i64 = -1;
 #[must_use]
 pub fn handle(request: &DescribeMirrorsRequest, catalog: &Catalog, view: &View<'_>) -> DescribeMirrorsResponse {
     let names = request.mirror_names.as_deref().unwrap_or_default();
-    let wanted = |topic: &str| request.topic_names.is_empty() || request.topic_names.iter().any(|name| name == topic);
+    let topics: BTreeSet<&str> = request.topic_names.iter().map(String::as_str).collect();
+    let wanted = |topic: &str| topics.is_empty() || topics.contains(topic);
     let mirrors = if names.is_empty() {
         catalog.mirrors().map(|(name, mirror)| described(name, mirror, view, &wanted)).collect()
     } else {
@@ -24,7 +26,7 @@ pub fn handle(request: &DescribeMirrorsRequest, catalog: &Catalog, view: &View<'
             Some(mirror) => described(name, mirror, view, &wanted),
             None => absent(name),
         };
-        names.iter().map(one).collect()
+        once(names, |name| name).map(one).collect()
     };
     DescribeMirrorsResponse { mirrors, ..DescribeMirrorsResponse::default() }
 }

@@ -3,10 +3,10 @@
 //! No topics asks for all topics of the mirror, and no partitions for all partitions of the topic.
 
 use crate::mirror::catalog::{Catalog, Topic};
-use crate::rpc::Refusal;
+use crate::rpc::{Refusal, once};
 use std::sync::Arc;
 use twinlog_proto::messages::last_mirrored_offsets::{
-    LastMirroredOffsetsRequest, LastMirroredOffsetsResponse, PartitionResult, TopicResult,
+    LastMirroredOffsetsRequest, LastMirroredOffsetsResponse, PartitionResult, TopicData, TopicResult,
 };
 
 /// The answer.
@@ -24,7 +24,7 @@ pub fn handle(request: &LastMirroredOffsetsRequest, catalog: &Catalog) -> LastMi
     let topics = if request.topics.is_empty() {
         mirror.topics.iter().map(|(name, topic)| result(name, Some(topic), all(topic))).collect()
     } else {
-        let one = |asked: &twinlog_proto::messages::last_mirrored_offsets::TopicData| {
+        let one = |asked: &TopicData| {
             let known = mirror.topics.get(&asked.name);
             let partitions = match known {
                 Some(topic) if asked.partitions.is_empty() => all(topic),
@@ -32,7 +32,8 @@ pub fn handle(request: &LastMirroredOffsetsRequest, catalog: &Catalog) -> LastMi
             };
             result(&asked.name, known, partitions)
         };
-        request.topics.iter().map(one).collect()
+        let indexes = |asked: &TopicData| asked.partitions.iter().map(|p| p.partition_index).collect::<Vec<_>>();
+        once(&request.topics, |asked| (&asked.name, indexes(asked))).map(one).collect()
     };
     LastMirroredOffsetsResponse { topics, ..LastMirroredOffsetsResponse::default() }
 }

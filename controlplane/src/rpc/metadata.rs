@@ -2,7 +2,7 @@
 
 use crate::mirror::catalog::{Catalog, Topic};
 use crate::plane::view::View;
-use crate::rpc::{Endpoint, OPERATIONS_NOT_ASKED};
+use crate::rpc::{Endpoint, OPERATIONS_NOT_ASKED, once};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::is_legal_name;
 use twinlog_proto::messages::metadata::{
@@ -31,7 +31,7 @@ pub fn handle(
         let known = catalog.topics().filter(|(_, _, topic)| !topic.facts.id.is_zero());
         known.map(|(_, name, topic)| described(name, topic, view, us)).collect()
     } else {
-        let asked = request.topics.iter().flatten();
+        let asked = once(request.topics.as_deref().unwrap_or_default(), |topic| (topic.topic_id, &topic.name));
         asked.map(|topic| one(topic, catalog, view, us)).collect()
     };
     MetadataResponse {

@@ -23,6 +23,8 @@ pub mod start_mirror_topics;
 pub mod stop_mirror_topics;
 pub mod topic_selection;
 
+use crate::limits::ANSWER_TEXT_CHARS_MAX;
+use std::collections::BTreeSet;
 use twinlog_proto::error_code::ErrorCode;
 
 /// Who this node is, as the caller reaches it.
@@ -48,9 +50,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal.
+    /// A refusal. Words beyond what an answer can carry are left out, for they may hold whatever the caller sent.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        let mut message: String = message.into();
+        if let Some((at, _)) = message.char_indices().nth(ANSWER_TEXT_CHARS_MAX) {
+            message.truncate(at);
+            message.push_str(" ...");
+        }
+        Self { code, message }
     }
 
     /// There is no such mirror.
@@ -61,12 +68,21 @@ impl Refusal {
     }
 }
 
+/// The asked-for items, each only once by what `key` gives of it, so that no answer is far larger than its request and the
+/// catalog together.
+fn once<'r, T, K: Ord>(asked: &'r [T], key: impl Fn(&'r T) -> K) -> impl Iterator<Item = &'r T> {
+    let mut seen = BTreeSet::new();
+    asked.iter().filter(move |item| seen.insert(key(item)))
+}
+
 /// An answer that can say that the whole request was refused.
 pub trait Refused {
     /// The answer with this refusal.
     fn refused(refusal: Refusal) -> Self;
 }
 
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod read_tests;
 #[cfg(test)]

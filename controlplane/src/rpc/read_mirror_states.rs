@@ -3,7 +3,7 @@
 //! No topics asks for all topics of the mirror, and no partitions for all partitions of the topic.
 
 use crate::mirror::catalog::{Catalog, Standing, Topic};
-use crate::rpc::Refusal;
+use crate::rpc::{Refusal, once};
 use std::sync::Arc;
 use twinlog_proto::messages::read_mirror_states::{
     PartitionResult, ReadMirrorStatesRequest, ReadMirrorStatesResponse, TopicData, TopicResult,
@@ -35,7 +35,8 @@ pub fn handle(request: &ReadMirrorStatesRequest, catalog: &Catalog) -> ReadMirro
             };
             result(&asked.name, known, partitions)
         };
-        request.topics.iter().map(one).collect()
+        let indexes = |asked: &TopicData| asked.partitions.iter().map(|p| p.partition_index).collect::<Vec<_>>();
+        once(&request.topics, |asked| (&asked.name, indexes(asked))).map(one).collect()
     };
     ReadMirrorStatesResponse { topics, ..ReadMirrorStatesResponse::default() }
 }

@@ -2,6 +2,7 @@
 //!
 //! Shared by stop, pause and resume. Names and patterns are alternatives; a topic that is asked for twice is one.
 
+use crate::limits::ANSWER_TEXT_CHARS_MAX;
 use crate::mirror::catalog::{Catalog, Topic};
 use crate::mirror::patterns::Patterns;
 use crate::rpc::Refusal;
@@ -47,8 +48,19 @@ fn find<'c>(catalog: &'c Catalog, mirror: Option<&str>, id: Uuid, name: &str) ->
     Ok((owner, topic))
 }
 
-/// The texts of all refusals in one line; `None` when there are none.
+/// The texts of all refusals in one line, as many as an answer can carry; `None` when there are none.
 pub fn joined<'a>(refusals: impl Iterator<Item = &'a Refusal>) -> Option<String> {
-    let texts: Vec<&str> = refusals.map(|refusal| refusal.message.as_str()).collect();
-    (!texts.is_empty()).then(|| texts.join("; "))
+    let mut refusals = refusals.map(|refusal| refusal.message.as_str()).peekable();
+    let mut joined = refusals.next()?.to_owned();
+    let mut chars = joined.chars().count();
+    while let Some(text) = refusals.next_if(|text| chars + text.chars().count() <= ANSWER_TEXT_CHARS_MAX) {
+        chars += text.chars().count();
+        joined.push_str("; ");
+        joined.push_str(text);
+    }
+    match refusals.count() {
+        0 => {}
+        more => joined.push_str(&format!("; and {more} more are refused")),
+    }
+    Some(joined)
 }
