@@ -1,6 +1,7 @@
 //! Requests that ask for too much. What a pass proves: they are answered, and the answer stays within what it can carry.
 
 use super::tests::world;
+use crate::limits::PATTERNS_MAX;
 use crate::plane::view::View;
 use crate::plane::view::tests::Board;
 use crate::rpc::{
@@ -86,4 +87,31 @@ fn what_is_asked_for_many_times_is_answered_once() {
     let request = MetadataRequest { topics: Some(vec![topic; TIMES]), ..Default::default() };
     let us = Endpoint { cluster_id: "own".into(), node_id: 1, host: "h".into(), port: 9192 };
     assert_eq!(metadata::handle(&request, 12, &catalog, &view, &us).topics.len(), 1);
+}
+
+#[test]
+fn more_patterns_than_a_mirror_may_have_are_refused_and_not_collected_over_several_requests() {
+    let mut catalog = world();
+    let board = Board::default();
+    let patterns = |n: usize| (0..PATTERNS_MAX - 1).map(|i| format!("p{n}-{i}")).collect::<Vec<_>>();
+    let start = |catalog: &_, n| {
+        let include_patterns = patterns(n);
+        let request = StartMirrorTopicsRequest { mirror_name: "m".into(), include_patterns, ..Default::default() };
+        let source = Answer { cluster_id: "src".into(), ..Answer::default() };
+        start_mirror_topics::decide(&request, Ok(source), catalog, &View::new(&board, 0))
+    };
+    let (events, response) = start(&catalog, 0);
+    assert_eq!((events.len(), response.error_code), (1, 0));
+    catalog = super::tests::apply(&catalog, events);
+    let (events, response) = start(&catalog, 1);
+    assert_eq!((events, response.error_code), (Vec::new(), ErrorCode::INVALID_REGULAR_EXPRESSION.0));
+
+    let stop = |catalog: &_, n| {
+        let request = StopMirrorTopicsRequest { mirror_name: "m".into(), topics: Vec::new(), patterns: patterns(n) };
+        stop_mirror_topics::decide(&request, catalog)
+    };
+    let (events, _) = stop(&catalog, 2);
+    catalog = super::tests::apply(&catalog, events);
+    let (events, response) = stop(&catalog, 3);
+    assert_eq!((events, response.error_code), (Vec::new(), ErrorCode::INVALID_REGULAR_EXPRESSION.0));
 }

@@ -99,7 +99,7 @@ impl<'a> Start<'a> {
     }
 
     fn decide(mut self) -> Result<(Vec<MirrorEvent>, StartMirrorTopicsResponse), Refusal> {
-        let mut events = Vec::from_iter(self.patterns_event());
+        let mut events = Vec::from_iter(self.patterns_event()?);
         let mut results: BTreeMap<String, Option<Refusal>> = BTreeMap::new();
         let named = self.request.topics.iter().map(|topic| (topic.topic_name.clone(), topic.topic_id));
         for (name, id) in named.chain(self.matching()).collect::<Vec<_>>() {
@@ -126,22 +126,23 @@ impl<'a> Start<'a> {
         Ok((events, response))
     }
 
-    fn patterns_event(&self) -> Option<MirrorEvent> {
+    fn patterns_event(&self) -> Result<Option<MirrorEvent>, Refusal> {
         let (more, less) = (&self.request.include_patterns, &self.request.exclude_patterns);
         if more.is_empty() && less.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let merged = |old: &[String], add: &[String], remove: &[String]| -> Vec<String> {
+        // All together must be usable too: they are what discovery goes by later, when nobody is there to be told.
+        let merged = |old: &[String], add: &[String], remove: &[String]| -> Result<Vec<String>, Refusal> {
             let mut all: Vec<String> = old.iter().filter(|pattern| !remove.contains(pattern)).cloned().collect();
             all.extend(add.iter().filter(|pattern| !old.contains(pattern)).cloned());
-            all
+            patterns(&all).map(|_usable| all)
         };
         let facts = &self.mirror.facts;
-        Some(MirrorEvent::Patterns {
+        Ok(Some(MirrorEvent::Patterns {
             mirror: self.request.mirror_name.clone(),
-            include: merged(&facts.include, more, less),
-            exclude: merged(&facts.exclude, less, more),
-        })
+            include: merged(&facts.include, more, less)?,
+            exclude: merged(&facts.exclude, less, more)?,
+        }))
     }
 
     /// The source's topics that match the patterns and are not Kafka's own.

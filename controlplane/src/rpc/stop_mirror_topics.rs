@@ -32,6 +32,11 @@ pub fn decide(request: &StopMirrorTopicsRequest, catalog: &Catalog) -> (Vec<Mirr
         let include = mirror.facts.include.iter().filter(|pattern| !given(pattern)).cloned().collect();
         let mut exclude = mirror.facts.exclude.clone();
         exclude.extend(request.patterns.iter().filter(|pattern| !mirror.facts.exclude.contains(pattern)).cloned());
+        // All together must be usable too: they are what discovery goes by later.
+        if let Err(bad) = Patterns::compile(&exclude) {
+            let refusal = Refusal::new(ErrorCode::INVALID_REGULAR_EXPRESSION, bad.to_string());
+            return (Vec::new(), StopMirrorTopicsResponse::refused(refusal));
+        }
         events.push(MirrorEvent::Patterns { mirror: name.clone(), include, exclude });
     }
     for (topic, found) in &selected {
