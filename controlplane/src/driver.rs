@@ -169,7 +169,8 @@ impl DriverTask {
         while self.queue.recv_many(&mut waiting, COMMIT_CHANGES_MAX).await > 0 {
             let catalog = Rc::clone(&self.shared.catalog.borrow());
             let slots_max = self.shared.slots.slots_max();
-            let room = Room { directories: self.directories.clone(), slots_max };
+            let version_floor = self.log.as_ref().map_or(0, LogWriter::next_offset);
+            let room = Room { directories: self.directories.clone(), slots_max, version_floor };
             let mut draft = Draft::new(&catalog, &room);
             let mut answers = Vec::with_capacity(waiting.len());
             for decide in waiting.drain(..) {

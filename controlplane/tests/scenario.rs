@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use twinlog_proto::channel::message::Order;
 use twinlog_proto::channel::progress::{FaultCode, mirror_identity};
+use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
 use twinlog_proto::messages::last_mirrored_offsets::LastMirroredOffsetsRequest;
 use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::messages::pause_mirror_topics::{self, PauseMirrorTopicsRequest};
@@ -71,6 +72,22 @@ fn a_topic_is_started_stopped_and_started_again_and_a_killed_control_plane_knows
     assert_eq!(control.start_topics("dr", &["orders"]).topics[0].error_code, 0);
     control.wait_state("dr", "orders", 0, "MIRRORING");
     assert_eq!(control.terminate(), Some(0));
+}
+
+#[test]
+fn a_mirror_that_was_deleted_and_created_again_mirrors_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::start(&[("orders", 1)]);
+    let _data = DataPlane::start(folder.path(), 7);
+    let control = ControlPlane::start(folder.path());
+    for _ in 0..3 {
+        assert_eq!(control.create("dr", &source.address).error_code, 0);
+        assert_eq!(control.start_topics("dr", &["orders"]).topics[0].error_code, 0);
+        control.wait_state("dr", "orders", 0, "MIRRORING");
+        stop(&control, "dr", &["orders"], &[]);
+        control.wait_state("dr", "orders", 0, "STOPPED");
+        assert_eq!(control.ask(&DeleteMirrorRequest { mirror_name: "dr".to_owned() }).error_code, 0);
+    }
 }
 
 #[test]

@@ -38,7 +38,8 @@ pub struct MirrorFacts {
     pub include: Vec<String>,
     /// Patterns of topics that never start by themselves.
     pub exclude: Vec<String>,
-    /// The version of the assignment that belongs to the present state; 0 = none was written yet.
+    /// The version of the assignment that belongs to the present state; never lower than one that a deleted mirror of
+    /// this name had.
     pub assignment_version: i64,
 }
 

@@ -5,7 +5,7 @@
 
 use crate::limits::ERROR_CHARS_MAX;
 use crate::mirror::catalog::{
-    Catalog, Desired, LastMirrored, Partition, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
+    Catalog, Desired, LastMirrored, MirrorFacts, Partition, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
 };
 use crate::mirror::effect::Effect;
 use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
@@ -18,13 +18,16 @@ use twinlog_proto::mirror_state::MirrorState;
 /// A partition by name.
 pub type PartitionKey = (String, String, i32);
 
-/// Where new partitions may go.
+/// Where new partitions may go, and where versions begin.
 #[derive(Debug, Clone)]
 pub struct Room {
     /// The data directories.
     pub directories: Vec<String>,
     /// Slots of the board.
     pub slots_max: u32,
+    /// Where the assignment versions of a new mirror begin: the next offset of the state log. Each version takes a record at
+    /// least, so a mirror that is created again is above all versions that the data plane may still know of its name.
+    pub version_floor: i64,
 }
 
 /// A group of changes in the making.
@@ -104,6 +107,7 @@ impl<'a> Draft<'a> {
         match event {
             MirrorEvent::Created { mirror, facts } => {
                 self.removed.remove(&mirror);
+                let facts = MirrorFacts { assignment_version: self.room.version_floor, ..facts };
                 self.record(StateRecord::Mirror { mirror, facts: Some(facts) });
                 Ok(())
             }

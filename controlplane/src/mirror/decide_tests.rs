@@ -7,7 +7,7 @@ use crate::statelog::batch::KeyValue;
 use crate::statelog::record;
 
 fn room() -> Room {
-    Room { directories: vec!["/a".into(), "/b".into()], slots_max: 6 }
+    Room { directories: vec!["/a".into(), "/b".into()], slots_max: 6, version_floor: 0 }
 }
 
 fn source(name: &str, partition_count: i32) -> SourceTopic {

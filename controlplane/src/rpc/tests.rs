@@ -35,7 +35,7 @@ pub(super) fn source(name: &str, id: u8, partition_count: i32) -> SourceTopic {
 }
 
 pub(super) fn apply(catalog: &Catalog, events: Vec<MirrorEvent>) -> Catalog {
-    let room = Room { directories: vec!["/d".into()], slots_max: 8 };
+    let room = Room { directories: vec!["/d".into()], slots_max: 8, version_floor: 0 };
     let mut draft = Draft::new(catalog, &room);
     events.into_iter().for_each(|event| draft.take(event).unwrap());
     draft.finish().catalog

@@ -1,6 +1,7 @@
 //! A data plane that copies nothing: it makes a real region, hands it out over the real socket, reads the real assignment
 //! files, and publishes what a data plane would.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -51,8 +52,9 @@ impl DataPlane {
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (shown, orders, over) = (Arc::default(), Arc::default(), Arc::new(AtomicBool::new(false)));
-        let plane =
-            Plane { state, listener, shown: Arc::clone(&shown), orders: Arc::clone(&orders), over: Arc::clone(&over) };
+        let known = RefCell::default();
+        let (shared, taken, ends) = (Arc::clone(&shown), Arc::clone(&orders), Arc::clone(&over));
+        let plane = Plane { state, listener, shown: shared, orders: taken, over: ends, known };
         let thread = Some(thread::spawn(move || plane.run(generation)));
         Self { shown, orders, over, thread, socket }
     }
@@ -79,6 +81,7 @@ struct Plane {
     shown: Arc<Mutex<HashMap<String, Shown>>>,
     orders: Arc<Mutex<Vec<Order>>>,
     over: Arc<AtomicBool>,
+    known: RefCell<HashMap<String, Assignment>>,
 }
 
 impl Plane {
@@ -118,7 +121,15 @@ impl Plane {
         let Ok(files) = std::fs::read_dir(self.state.join("assignments")) else { return Vec::new() };
         let files = files.flatten().filter(|file| file.path().extension().is_some_and(|end| end == "assignment"));
         let assignments = files.filter_map(|file| Some(assignment::decode(&std::fs::read(file.path()).ok()?).unwrap()));
-        assignments.flat_map(|assignment| self.of(&assignment)).collect()
+        // As the real one, it never goes back to an older version of an assignment that it knows.
+        let mut known = self.known.borrow_mut();
+        let newest = assignments.map(|read| match known.remove(&read.mirror_name) {
+            Some(known) if known.assignment_version > read.assignment_version => known,
+            _ => read,
+        });
+        let newest: Vec<Assignment> = newest.collect();
+        known.extend(newest.iter().map(|assignment| (assignment.mirror_name.clone(), assignment.clone())));
+        newest.iter().flat_map(|assignment| self.of(assignment)).collect()
     }
 
     fn of(&self, assignment: &Assignment) -> Vec<(u32, PartitionProgress)> {
