@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use twinlog_tests::house::{House, Site, twinlog};
+use twinlog_tests::command::twinlog;
+use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka::{Broker, Spec};
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;

@@ -1,7 +1,7 @@
 //! A pass proves: the demo does what the README promises, on the embedded source and on a stock broker, and says so in its last line.
 
 use serde_json::json;
-use twinlog_tests::house::{Ran, twinlog};
+use twinlog_tests::command::{Ran, twinlog};
 use twinlog_tests::kafka::{Broker, Spec};
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;

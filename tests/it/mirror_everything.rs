@@ -3,8 +3,9 @@
 
 use serde_json::json;
 use std::time::Duration;
+use twinlog_tests::command::twinlog;
 use twinlog_tests::copy::{self, Extent};
-use twinlog_tests::house::{House, Site, twinlog};
+use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka_log::Log;
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::standby::{self, Expected};
