@@ -25,7 +25,7 @@ pub enum Verb {
     /// Mirror an embedded source (or a real one) into a temporary folder, with progress, figures and a verdict.
     #[command(after_help = "Examples:\n  twinlog demo\n  twinlog demo --bytes 8GiB --partitions 16")]
     Demo(Demo),
-    /// Create, list, describe and delete mirrors.
+    /// Create, list, describe, alter and delete mirrors.
     #[command(subcommand)]
     Mirrors(Mirrors),
     /// Start, pause, resume and stop the topics of a mirror.
@@ -181,6 +181,17 @@ pub enum Mirrors {
         /// Only this topic.
         #[arg(long)]
         topic: Vec<String>,
+        #[command(flatten)]
+        ask: Ask,
+    },
+    /// Change settings of a mirror.
+    #[command(after_help = "Example:\n  twinlog mirrors alter dr --set mirror.fetch.wait.max.ms=250")]
+    Alter {
+        /// The mirror.
+        name: String,
+        /// A setting; without a value it goes back to its default.
+        #[arg(long, value_name = "KEY=VALUE", required = true)]
+        set: Vec<String>,
         #[command(flatten)]
         ask: Ask,
     },

@@ -1,4 +1,4 @@
-//! `twinlog mirrors create | list | describe | delete`.
+//! `twinlog mirrors create | list | describe | alter | delete`.
 
 use super::args::{Ask, Mirrors};
 use super::failure::Failure;
@@ -7,8 +7,18 @@ use serde::Serialize;
 use std::path::Path;
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
 use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
+use twinlog_proto::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
+};
 use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::properties;
+
+/// Resource type of a mirror in requests about settings.
+const RESOURCE_MIRROR: i8 = 64;
+/// Gives a setting a value.
+const OPERATION_SET: i8 = 0;
+/// Gives a setting its default again.
+const OPERATION_DELETE: i8 = 1;
 
 /// Runs one of them.
 ///
@@ -21,6 +31,7 @@ pub(super) fn run(verb: &Mirrors) -> Result<(), Failure> {
         }
         Mirrors::List { ask } => list(ask),
         Mirrors::Describe { name, topic, ask } => show(name.as_deref(), topic, ask),
+        Mirrors::Alter { name, set, ask } => alter(name, set, ask),
         Mirrors::Delete { name, ask } => delete(name, ask),
     }
 }
@@ -33,6 +44,28 @@ fn create(name: &str, settings: Vec<(String, String)>, ask: &Ask) -> Result<(), 
         output::json(&serde_json::json!({ "mirror": name }))
     } else {
         output::line(&format!("mirror {name} created"))
+    }
+}
+
+fn alter(name: &str, set: &[String], ask: &Ask) -> Result<(), Failure> {
+    let mut configs = Vec::new();
+    for setting in set {
+        let (key, value) = pair(setting)?;
+        let config_operation = if value.is_empty() { OPERATION_DELETE } else { OPERATION_SET };
+        let value = (!value.is_empty()).then(|| value.to_owned());
+        configs.push(AlterableConfig { name: key.to_owned(), config_operation, value });
+    }
+    let resource = AlterConfigsResource { resource_type: RESOURCE_MIRROR, resource_name: name.to_owned(), configs };
+    let answer =
+        connect(ask)?.ask(&IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false })?;
+    for response in &answer.responses {
+        let message = response.error_message.as_deref();
+        describe::refuse(response.error_code, message, &format!("mirror {name} is not altered"))?;
+    }
+    if ask.json {
+        output::json(&serde_json::json!({ "mirror": name }))
+    } else {
+        output::line(&format!("mirror {name} altered"))
     }
 }
 
@@ -60,10 +93,8 @@ fn settings(source: Option<&str>, file: Option<&Path>, set: &[String]) -> Result
         put("bootstrap.servers", source);
     }
     for setting in set {
-        let (name, value) = setting
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format_args!("--set {setting:?} has no `=`"), "write --set key=value"))?;
-        put(name.trim(), value.trim());
+        let (name, value) = pair(setting)?;
+        put(name, value);
     }
     if !settings.iter().any(|(name, _)| name == "bootstrap.servers") {
         return Err(Failure::usage(
@@ -72,6 +103,12 @@ fn settings(source: Option<&str>, file: Option<&Path>, set: &[String]) -> Result
         ));
     }
     Ok(settings)
+}
+
+/// The key and the value of `--set`.
+fn pair(setting: &str) -> Result<(&str, &str), Failure> {
+    let pair = setting.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+    pair.ok_or_else(|| Failure::usage(format_args!("--set {setting:?} has no `=`"), "write --set key=value"))
 }
 
 /// Names and values of a Java properties file, in order.
