@@ -25,6 +25,16 @@ const CRC_FROM: usize = 21;
 const MAGIC: i8 = 2;
 const BATCH: &str = "state log batch";
 
+/// Bytes of a record besides its key and value, at most: attributes, four varints of five bytes, headers, timestamp.
+const RECORD_BYTES_MORE: usize = 23;
+
+/// Bytes that a batch of `records` takes at most.
+#[must_use]
+pub fn size_bytes_max(records: &[KeyValue]) -> usize {
+    let size = |record: &KeyValue| RECORD_BYTES_MORE + record.key.len() + record.value.as_ref().map_or(0, Vec::len);
+    HEADER_BYTES + records.iter().map(size).sum::<usize>()
+}
+
 /// Appends one batch that holds `records` at `base_offset`, stamped `now_ms` (milliseconds since 1970).
 ///
 /// # Panics

@@ -5,6 +5,7 @@
 //! on the disk: the log takes nothing any more until the process has started again and replayed.
 
 use crate::error::Fatal;
+use crate::limits::STATE_BATCH_BYTES_MAX;
 use crate::statelog::batch::{self, KeyValue};
 use crate::statelog::replay::Replayed;
 use std::fs::{File, OpenOptions};
@@ -56,6 +57,12 @@ pub enum WriteError {
     /// The write failed and was taken back; a later one may succeed.
     #[error("the state log cannot be written: {0}; free space on the disk of --state")]
     Refused(#[source] io::Error),
+    /// What would be written together is more than is believed when it is read back.
+    #[error("the change takes {bytes} bytes in the state log, {max} are the most; ask for less at a time", max = STATE_BATCH_BYTES_MAX)]
+    TooLarge {
+        /// Bytes of the batch, at most.
+        bytes: usize,
+    },
     /// A sync failed, now or before.
     #[error("the state log failed to reach the disk ({0}); check the disk of --state, then restart the control plane")]
     Poisoned(String),
@@ -94,6 +101,10 @@ impl<F: StateFile> LogWriter<F> {
     pub fn append(&mut self, now_ms: i64, records: &[KeyValue]) -> Result<i64, WriteError> {
         if let Some(cause) = &self.poisoned {
             return Err(WriteError::Poisoned(cause.clone()));
+        }
+        let bytes = batch::size_bytes_max(records);
+        if bytes > STATE_BATCH_BYTES_MAX {
+            return Err(WriteError::TooLarge { bytes });
         }
         self.scratch.clear();
         batch::encode(&mut self.scratch, self.next_offset, now_ms, records);
@@ -198,6 +209,18 @@ mod tests {
         *file.room.lock().unwrap() = 10_000;
         assert_eq!(log.append(1, &record()).unwrap(), 1);
         assert_eq!(replay::parse(&file.bytes.lock().unwrap()).unwrap().batches.len(), 2);
+    }
+
+    #[test]
+    fn a_batch_that_replay_would_not_believe_is_refused_and_the_largest_one_is_read_back() {
+        let state = tempfile::tempdir().unwrap();
+        let path = log_path(state.path());
+        let mut log = open(state.path(), &replay::read(&path).unwrap()).unwrap();
+        let of = |bytes| [KeyValue { key: vec![0, 2], value: Some(vec![1; bytes]) }];
+        assert!(matches!(log.append(1, &of(STATE_BATCH_BYTES_MAX)), Err(WriteError::TooLarge { .. })));
+        log.append(1, &of(STATE_BATCH_BYTES_MAX - 100)).unwrap();
+        let replayed = replay::read(&path).unwrap();
+        assert_eq!((replayed.next_offset, replayed.torn_bytes), (1, 0));
     }
 
     #[test]
