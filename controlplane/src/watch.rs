@@ -36,13 +36,15 @@ pub async fn board(driver: Driver, link: Rc<Link>, sender: Rc<Sender>, rules: Re
         let nothing =
             due.is_empty() && driver.read(|catalog, view| watcher.borrow_mut().look(catalog, view)).is_empty();
         if !nothing {
+            let again: Vec<MirrorEvent> = due.iter().map(retry).collect();
             let looked = driver.change(move |catalog, view| {
                 let mut events = watcher.borrow_mut().look(catalog, view);
-                events.extend(due);
+                events.extend(again);
                 (events, ())
             });
             if let Err(cause) = looked.await {
                 debug!(%cause, "what the board shows is not recorded yet");
+                retries.give_back(due, Instant::now());
                 sleep(RESOLVE_RETRY).await;
             }
         }
@@ -82,16 +84,23 @@ impl Retries {
         }
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<MirrorEvent> {
+    fn take_due(&mut self, now: Instant) -> Vec<PartitionKey> {
         let due: Vec<PartitionKey> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
-        due.into_iter()
-            .map(|key| {
-                self.due.remove(&key);
-                MirrorEvent::partition(&key.0, &key.1, key.2, Event::RetryDue)
-            })
-            .collect()
+        for key in &due {
+            self.due.remove(key);
+        }
+        due
     }
+
+    /// Those that could not be recorded are due at once, for nobody else remembers them.
+    fn give_back(&mut self, due: Vec<PartitionKey>, now: Instant) {
+        self.due.extend(due.into_iter().map(|key| (key, now)));
+    }
+}
+
+fn retry(key: &PartitionKey) -> MirrorEvent {
+    MirrorEvent::partition(&key.0, &key.1, key.2, Event::RetryDue)
 }
 
 /// Exponential with full jitter: anything from 0 to the limit of this attempt.
@@ -174,6 +183,19 @@ fn resolved(catalog: &Catalog, mirror: &str, names: &[String], answer: &Answer) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_retry_that_could_not_be_recorded_stays_due() {
+        let rules = RetryRules { initial_ms: 0, max_ms: 0, attempts_max: 9 };
+        let mut retries = Retries::new(rules, &Catalog::default());
+        let key = ("m".to_owned(), "t".to_owned(), 0);
+        retries.arm([(key.clone(), 1)].into());
+        let now = Instant::now();
+        let due = retries.take_due(now);
+        assert_eq!((&due[..], retries.take_due(now).len()), (&[key.clone()][..], 0));
+        retries.give_back(due, now);
+        assert_eq!(retries.take_due(now), [key]);
+    }
 
     #[test]
     fn delays_double_up_to_the_largest_and_are_drawn_from_all_of_it() {
