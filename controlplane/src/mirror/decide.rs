@@ -287,7 +287,9 @@ impl<'a> Draft<'a> {
             self.record(StateRecord::LastMirrored { mirror, topic, partition, last: *last });
         }
         if effects.contains(&Effect::Send) {
-            if let (Some(placement), Event::Retry | Event::RetryDue) = (&placement, event) {
+            // What failed is tried again only at a higher attempt, also when it is a stop that is wanted.
+            let tries_again = before.state == MirrorState::Failed;
+            if let (Some(placement), true) = (&placement, tries_again) {
                 let (attempt, asked_version) = (placement.attempt.wrapping_add(1), self.next_version(&mirror));
                 let placement = Placement { attempt, asked_version, ..placement.clone() };
                 let (mirror, topic) = (mirror.clone(), topic.clone());

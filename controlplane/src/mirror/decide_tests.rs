@@ -147,6 +147,22 @@ fn only_a_mirror_whose_partitions_are_all_stopped_is_forgotten_and_its_slots_are
 }
 
 #[test]
+fn a_stop_that_failed_is_asked_for_again_at_a_higher_attempt() {
+    use crate::rpc::stop_mirror_topics;
+    use twinlog_proto::messages::stop_mirror_topics::{StopMirrorTopicsRequest, TopicData};
+    let failed = Detail::Failure { message: "the disk is full".into(), retryable: false };
+    let failed = MirrorEvent::detailed("m", "t", 0, Event::Failed, failed);
+    let running = group(&Catalog::default(), [created(), started(1)]).catalog;
+    let stuck = group(&running, [wanted(Desired::Stop, Event::Stop), failed]).catalog;
+    let topics = vec![TopicData { topic_name: "t".into(), ..TopicData::default() }];
+    let request = StopMirrorTopicsRequest { mirror_name: "m".into(), topics, patterns: Vec::new() };
+    let (events, _) = stop_mirror_topics::decide(&request, &stuck);
+    let again = group(&stuck, events).catalog;
+    assert_eq!(state(&again, 0), MirrorState::Stopping);
+    assert_eq!(again.partition("m", "t", 0).unwrap().placement.as_ref().unwrap().attempt, 1);
+}
+
+#[test]
 fn a_snapshot_of_the_catalog_replays_to_the_same_catalog_with_what_is_not_understood() {
     let foreign = KeyValue { key: vec![0, 99, 1], value: Some(vec![1, 2, 3]) };
     let mut catalog = group(&Catalog::default(), [created(), started(3)]).catalog;

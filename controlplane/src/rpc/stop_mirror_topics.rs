@@ -1,6 +1,6 @@
 //! pure: StopMirrorTopics: topics become their own masters; where mirroring ended is recorded when the data plane is done.
 
-use crate::mirror::catalog::{Catalog, Desired};
+use crate::mirror::catalog::{Catalog, Desired, Topic};
 use crate::mirror::event::MirrorEvent;
 use crate::mirror::machine::Event;
 use crate::mirror::patterns::Patterns;
@@ -8,6 +8,7 @@ use crate::rpc::topic_selection::{by_name, by_pattern, joined};
 use crate::rpc::{Refusal, Refused};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::stop_mirror_topics::{StopMirrorTopicsRequest, StopMirrorTopicsResponse, TopicResult};
+use twinlog_proto::mirror_state::MirrorState;
 
 /// Decides.
 #[must_use]
@@ -40,7 +41,8 @@ pub fn decide(request: &StopMirrorTopicsRequest, catalog: &Catalog) -> (Vec<Mirr
         events.push(MirrorEvent::Patterns { mirror: name.clone(), include, exclude });
     }
     for (topic, found) in &selected {
-        if found.as_ref().is_ok_and(|(_, known)| known.facts.desired != Desired::Stop) {
+        // What failed while it stopped is asked once more, for only a person can know that it may succeed now.
+        if found.as_ref().is_ok_and(|(_, known)| known.facts.desired != Desired::Stop || has_failed(known)) {
             let (mirror, topic) = (name.clone(), topic.clone());
             events.push(MirrorEvent::Wanted { mirror, topic, desired: Desired::Stop, event: Event::Stop });
         }
@@ -58,6 +60,10 @@ pub fn decide(request: &StopMirrorTopicsRequest, catalog: &Catalog) -> (Vec<Mirr
         ..StopMirrorTopicsResponse::default()
     };
     (events, response)
+}
+
+fn has_failed(topic: &Topic) -> bool {
+    topic.partitions.values().any(|partition| partition.standing.state == MirrorState::Failed)
 }
 
 impl Refused for StopMirrorTopicsResponse {
