@@ -116,8 +116,10 @@ impl Link {
     pub fn drain_events(&self) {
         let mut attached = self.attached.borrow_mut();
         let Some(Attached { control, .. }) = attached.as_mut() else { return };
-        for core in 0..control.region.view().geometry().cores() {
-            loop {
+        let geometry = control.region.view().geometry();
+        for core in 0..geometry.cores() {
+            // One ring full and no more: who sends faster than this is looked at again at the next ring or poll.
+            for _ in 0..geometry.event_entries() {
                 match control.take(core) {
                     Ok(Some(event)) => debug!(core, ?event, "the data plane says"),
                     Ok(None) => break,
