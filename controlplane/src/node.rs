@@ -60,10 +60,18 @@ impl Node {
         let kafka = listener::bind(config.listen, "--listen").await?;
         let http = listener::bind(config.metrics, "--metrics").await?;
         let (catalog, replayed) = load(&config.state)?;
-        let log = writer::open(&config.state, &replayed)?;
-        let identity = Identity { cluster_id: cluster_id(&config.state)?, node_id: NODE_ID };
         let link = Rc::new(Link::new(&config.state));
         let sender = Rc::new(Sender::new(&config.state, Rc::clone(&link)));
+        // Before the log is touched: a torn tail that had been answered is no torn tail.
+        if let Some((file, version)) = sender.newer_than(&catalog, replayed.next_offset) {
+            return Err(lost_changes(&config.state, &file, version));
+        }
+        let (offset, torn_bytes) = (replayed.next_offset, replayed.torn_bytes);
+        if torn_bytes > 0 {
+            warn!(offset, torn_bytes, "cutting off what a crash left of an unfinished write");
+        }
+        let log = writer::open(&config.state, &replayed)?;
+        let identity = Identity { cluster_id: cluster_id(&config.state)?, node_id: NODE_ID };
         sender.restore(&catalog).map_err(|cause| {
             Fatal::new("cannot write the assignments below --state", cause, "check its owner and free space")
         })?;
@@ -184,17 +192,22 @@ fn load(state: &Path) -> Result<(Catalog, replay::Replayed), Fatal> {
             facts.iter().for_each(|fact| catalog.apply(fact));
         }
     }
-    let (offset, torn_bytes) = (replayed.next_offset, replayed.torn_bytes);
-    if torn_bytes > 0 {
-        warn!(offset, torn_bytes, "cut off what a crash left of an unfinished write");
-    }
     info!(
-        offset,
+        offset = replayed.next_offset,
         mirrors = catalog.mirrors().count(),
         partitions = catalog.partitions().count(),
         "replayed the state log"
     );
     Ok((catalog, replayed))
+}
+
+fn lost_changes(state: &Path, assignment: &Path, version: i64) -> Fatal {
+    let file = assignment.display();
+    Fatal::new(
+        format_args!("the state log {} has lost changes that were answered", writer::log_path(state).display()),
+        format_args!("{file} has version {version}, which the log does not know"),
+        format_args!("restore the log from a newer copy, or move {file} away to go on with what the log says"),
+    )
 }
 
 fn cluster_id(state: &Path) -> Result<String, Fatal> {
@@ -206,7 +219,10 @@ fn cluster_id(state: &Path) -> Result<String, Fatal> {
     match std::fs::read_to_string(&path) {
         Ok(text) => match text.trim().parse::<Uuid>() {
             Ok(id) => Ok(id.to_string()),
-            Err(cause) => Err(fatal(&cause)),
+            Err(cause) => {
+                let remedy = "restore it from a copy, or remove it: this node is a new cluster to its clients then";
+                Err(Fatal::new(format_args!("{} holds no cluster id", path.display()), cause, remedy))
+            }
         },
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
             let random = || RandomState::new().hash_one(NODE_ID).to_be_bytes();

@@ -3,6 +3,7 @@
 
 mod kit;
 
+use kit::source::Source;
 use kit::{ControlPlane, WAIT_MAX, wait_for};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -49,6 +50,37 @@ fn a_second_instance_on_the_same_state_is_refused() {
 }
 
 #[test]
+fn a_state_log_that_lost_what_was_answered_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::start(&[("orders", 1)]);
+    let control = ControlPlane::start(folder.path());
+    control.create("dr", &source.address);
+    control.start_topics("dr", &["orders"]);
+    control.kill();
+    let log = folder.path().join("state/__mirror_state/00000000000000000000.log");
+    let whole = std::fs::read(&log).unwrap();
+    // Empty, without its last bytes, and with a damaged byte in its last batch.
+    let mut damaged = whole.clone();
+    damaged[whole.len() - 9] ^= 1;
+    for lost in [&[][..], &whole[..whole.len() - 1], &damaged] {
+        std::fs::write(&log, lost).unwrap();
+        one_line(&mut ControlPlane::command(folder.path()), &["has lost changes", "dr.assignment", "restore"]);
+        assert_eq!(std::fs::read(&log).unwrap(), lost, "nothing was cut off");
+    }
+    std::fs::remove_file(folder.path().join("state/assignments/dr.assignment")).unwrap();
+    let control = ControlPlane::start(folder.path());
+    assert!(control.partition("dr", "orders", 0).is_none(), "as the log says");
+}
+
+#[test]
+fn a_cluster_id_that_is_none_is_named_with_what_its_loss_means() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("state")).unwrap();
+    std::fs::write(folder.path().join("state/cluster.id"), b"").unwrap();
+    one_line(&mut ControlPlane::command(folder.path()), &["cluster.id", "holds no cluster id", "new cluster"]);
+}
+
+#[test]
 fn a_state_that_cannot_be_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("state"), b"a file, not a directory").unwrap();
@@ -68,7 +100,7 @@ fn an_unknown_config_key_is_named_and_a_wrong_flag_is_usage() {
 #[test]
 fn a_state_log_that_is_damaged_in_its_middle_stops_the_start_with_the_offset() {
     let folder = tempfile::tempdir().unwrap();
-    let source = kit::source::Source::start(&[("orders", 1)]);
+    let source = Source::start(&[("orders", 1)]);
     let control = ControlPlane::start(folder.path());
     control.create("one", &source.address);
     control.create("two", &source.address);

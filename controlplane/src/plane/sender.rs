@@ -9,7 +9,7 @@ use crate::plane::assignments::{ASSIGNMENT_SUFFIX, ASSIGNMENTS_DIRECTORY, assign
 use crate::plane::attachment::Link;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tracing::{info, warn};
@@ -48,26 +48,49 @@ impl Sender {
         self.trouble.borrow().clone()
     }
 
-    /// Brings the folder in line with a replayed catalog: missing and outdated files are written, others removed.
+    /// An assignment that is newer than what a replayed log up to `next_offset` (exclusive) knows, with its version: proof that
+    /// the log has lost what was durable before the assignment was written. Files that cannot be read prove nothing.
+    #[must_use]
+    pub fn newer_than(&self, catalog: &Catalog, next_offset: i64) -> Option<(PathBuf, i64)> {
+        let files = std::fs::read_dir(&self.folder).ok()?;
+        files.flatten().map(|file| file.path()).find_map(|path| {
+            let mirror = path.file_name()?.to_str()?.strip_suffix(ASSIGNMENT_SUFFIX)?.to_owned();
+            let found = assignment::decode(&std::fs::read(&path).ok()?).ok()?.assignment_version;
+            // A deleted mirror's file may be left over; its version is still below the offsets that the log has seen.
+            let newest = catalog.mirror(&mirror).map_or(next_offset - 1, |known| known.facts.assignment_version);
+            (found > newest).then_some((path, found))
+        })
+    }
+
+    /// Brings the folder in line with a replayed catalog: missing and outdated files are written, others removed. What does
+    /// not fit on a full disk is written later, as while the process runs.
     ///
     /// # Errors
-    /// When the folder cannot be made or read.
+    /// When the folder cannot be made, read or written for another reason, with the path.
     pub fn restore(&self, catalog: &Catalog) -> io::Result<()> {
-        std::fs::create_dir_all(&self.folder)?;
-        for entry in std::fs::read_dir(&self.folder)? {
+        let at = |path: &Path, cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+        std::fs::create_dir_all(&self.folder).map_err(|cause| at(&self.folder, cause))?;
+        for entry in std::fs::read_dir(&self.folder).map_err(|cause| at(&self.folder, cause))? {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let known = name.strip_suffix(ASSIGNMENT_SUFFIX).and_then(|mirror| catalog.mirror(mirror));
             if known.is_none() {
                 info!(file = %path.display(), "removed an assignment that belongs to no mirror");
-                std::fs::remove_file(&path)?;
+                std::fs::remove_file(&path).map_err(|cause| at(&path, cause))?;
             }
         }
         for (name, mirror) in catalog.mirrors() {
             let bytes = assignment::encode(&assignment(name, mirror)).map_err(io::Error::other)?;
             let path = self.folder.join(file_name(name));
-            if std::fs::read(&path).ok().as_ref() != Some(&bytes) {
-                files::replace(&path, &bytes)?;
+            if std::fs::read(&path).ok().as_ref() == Some(&bytes) {
+                continue;
+            }
+            match files::replace(&path, &bytes) {
+                Ok(()) => {}
+                Err(cause) if matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                    self.put_off(name, &cause);
+                }
+                Err(cause) => return Err(at(&path, cause)),
             }
         }
         Ok(())
@@ -86,17 +109,18 @@ impl Sender {
                 self.unwritten.borrow_mut().remove(mirror);
                 self.announce(mirror, known.facts.assignment_version);
             }
-            Err(cause) => {
-                let text =
-                    format!("the assignment of mirror {mirror} cannot be written: {cause}; free space in --state");
-                warn!("{text}");
-                *self.trouble.borrow_mut() = Some(text);
-                self.unwritten.borrow_mut().insert(mirror.to_owned());
-            }
+            Err(cause) => self.put_off(mirror, &cause),
         }
         if self.unwritten.borrow().is_empty() {
             *self.trouble.borrow_mut() = None;
         }
+    }
+
+    fn put_off(&self, mirror: &str, cause: &io::Error) {
+        let text = format!("the assignment of mirror {mirror} cannot be written: {cause}; free space in --state");
+        warn!("{text}");
+        *self.trouble.borrow_mut() = Some(text);
+        self.unwritten.borrow_mut().insert(mirror.to_owned());
     }
 
     /// Takes the assignment of a deleted mirror away and says so.
