@@ -128,7 +128,7 @@ impl Sender {
         self.unwritten.borrow_mut().remove(mirror);
         let (path, folder) = (self.folder.join(file_name(mirror)), self.folder.clone());
         let removed = tokio::task::spawn_blocking(move || match std::fs::remove_file(&path) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+            Err(cause) if cause.kind() != ErrorKind::NotFound => Err(cause),
             _ => files::sync_folder(&folder),
         });
         if let Err(cause) = removed.await.map_err(io::Error::other).and_then(|result| result) {
