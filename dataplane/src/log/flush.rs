@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use twinlog_proto::storage::names::{self, FileKind};
 
+use super::roll::Closing;
 use super::{Health, PartitionLog, SEGMENT_FILES, faults, files_of};
 use crate::disk::files::{self, ReplaceError};
 use crate::disk::jobs::{Job, Then, Work};
@@ -143,6 +144,10 @@ impl<D: Disk> PartitionLog<D> {
         while let Some(offset) = self.unsynced.snapshots.pop_front() {
             self.submit_sync(files_of(&self.dir, offset, FileKind::Snapshot))?;
         }
+        // The log end may still lie in a segment that was rolled and waits for the rest of its writes.
+        for file in self.closing.iter().filter_map(Closing::file) {
+            self.submit_sync_of(Rc::clone(file), Then::Nothing);
+        }
         if std::mem::take(&mut self.unsynced.directory) {
             self.submit_sync(self.dir.join(names::PARTITION_METADATA))?;
             self.submit_sync(self.dir.clone())?;
@@ -171,7 +176,7 @@ impl<D: Disk> PartitionLog<D> {
         Ok(())
     }
 
-    fn submit_sync_of(&mut self, file: Rc<D::File>, then: Then) {
+    fn submit_sync_of(&self, file: Rc<D::File>, then: Then) {
         let job = Job { file, work: Work::Sync, touches: 0..0, then };
         self.home.writers.submit(&self.jobs, job);
     }

@@ -62,15 +62,17 @@ impl<D: Disk> PartitionLog<D> {
         fault.map_or(Ok(()), Err)
     }
 
-    /// Takes every finished job from the front of the list.
+    /// Takes every finished job from the front of the list. A rolled segment is closed before the first job behind it is
+    /// taken: the log end must not enter a segment whose file has no name yet.
     pub(super) fn advance(&mut self) {
-        while let Some(finished) = self.jobs.pop_finished() {
+        loop {
+            if let Health::Good = self.health
+                && let Err(fault) = self.close_rolled()
+            {
+                self.health = Health::Broken(Some(fault));
+            }
+            let Some(finished) = self.jobs.pop_finished() else { break };
             self.take_finished(finished);
-        }
-        if let Health::Good = self.health
-            && let Err(fault) = self.close_rolled()
-        {
-            self.health = Health::Broken(Some(fault));
         }
     }
 

@@ -239,6 +239,10 @@ impl<D: Disk> Closing<D> {
     pub(super) fn base(&self) -> i64 {
         self.base
     }
+
+    pub(super) fn file(&self) -> Option<&Rc<D::File>> {
+        self.file.as_ref()
+    }
 }
 
 impl<D: Disk> std::fmt::Debug for Closing<D> {

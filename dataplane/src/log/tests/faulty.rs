@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use twinlog_proto::channel::progress::FaultCode;
 
-use super::kit::{ANY_EPOCH, Way, batch, big_spec, feed, home_on};
+use super::kit::{ANY_EPOCH, Way, batch, big_spec, feed, golden_spec, home_on};
 use crate::buffers::Share;
 use crate::disk::uring::{UringDisk, UringFile};
 use crate::disk::{Alignment, Disk, Open};
@@ -31,6 +31,14 @@ struct Plan {
     fail_syncs: Cell<bool>,
     fail_allocations: Cell<bool>,
     writes_seen: Cell<usize>,
+    /// The names of the files that were synced, in order.
+    synced: RefCell<Vec<String>>,
+}
+
+/// A file that knows the name it was opened by.
+struct Named {
+    name: String,
+    inner: Rc<UringFile>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,17 +52,19 @@ enum Answer {
 }
 
 impl Disk for Faulty {
-    type File = UringFile;
+    type File = Named;
 
-    fn open(&self, path: &Path, how: Open) -> io::Result<UringFile> {
-        self.inner.open(path, how)
+    fn open(&self, path: &Path, how: Open) -> io::Result<Named> {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        Ok(Named { name, inner: Rc::new(self.inner.open(path, how)?) })
     }
 
-    fn alignment(&self, file: &UringFile) -> Alignment {
-        self.inner.alignment(file)
+    fn alignment(&self, file: &Named) -> Alignment {
+        self.inner.alignment(&file.inner)
     }
 
-    async fn write(&self, file: Rc<UringFile>, share: Share, range: Range<usize>, position: u64) -> io::Result<usize> {
+    async fn write(&self, file: Rc<Named>, share: Share, range: Range<usize>, position: u64) -> io::Result<usize> {
+        let file = Rc::clone(&file.inner);
         self.plan.writes_seen.set(self.plan.writes_seen.get() + 1);
         let answer = self.plan.writes.borrow_mut().pop_front().unwrap_or(Answer::Ok);
         let range = match answer {
@@ -74,22 +84,24 @@ impl Disk for Faulty {
         self.inner.write(file, share, range, position).await
     }
 
-    async fn sync(&self, file: Rc<UringFile>) -> io::Result<()> {
+    async fn sync(&self, file: Rc<Named>) -> io::Result<()> {
         if self.plan.fail_syncs.get() {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
-        self.inner.sync(file).await
+        self.inner.sync(Rc::clone(&file.inner)).await?;
+        self.plan.synced.borrow_mut().push(file.name.clone());
+        Ok(())
     }
 
-    async fn allocate(&self, file: Rc<UringFile>, range: Range<u64>) -> io::Result<()> {
+    async fn allocate(&self, file: Rc<Named>, range: Range<u64>) -> io::Result<()> {
         if self.plan.fail_allocations.get() {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
-        self.inner.allocate(file, range).await
+        self.inner.allocate(Rc::clone(&file.inner), range).await
     }
 
-    fn set_len(&self, file: &UringFile, bytes: u64) -> io::Result<()> {
-        self.inner.set_len(file, bytes)
+    fn set_len(&self, file: &Named, bytes: u64) -> io::Result<()> {
+        self.inner.set_len(&file.inner, bytes)
     }
 }
 
@@ -206,5 +218,66 @@ fn small_runs_behind_a_slow_write_go_together() {
         log.finish().await.unwrap();
         assert!(plan.writes_seen.get() <= 3, "{} writes", plan.writes_seen.get());
         assert!(std::fs::read(data.path().join("golden-0/00000000000000000000.log")).unwrap() == wanted);
+    });
+}
+
+#[test]
+fn flushed_does_not_pass_records_of_a_rolled_segment_that_was_not_synced() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, golden_spec(data.path())).await.unwrap();
+        log.flush().await.unwrap();
+        // The first region is written at once. The second ends the segment, and its writes take their time.
+        feed(&mut log, &home, &batches(0, 2, 2000), Way::Pieces(1 << 20)).await;
+        while log.progress().leo < 2 {
+            home.writers.changed().await;
+            while home.writers.take_changed().is_some() {}
+            log.poll_progress().unwrap();
+        }
+        plan.writes.borrow_mut().push_back(Answer::Late(30));
+        feed(&mut log, &home, &batches(2, 2, 2000), Way::Pieces(1 << 20)).await;
+        assert!(log.begin_flush().unwrap());
+        while log.progress().flushed < 2 {
+            home.writers.changed().await;
+            while home.writers.take_changed().is_some() {}
+            log.poll_progress().unwrap();
+        }
+        let synced = plan.synced.borrow().clone();
+        assert!(synced.iter().any(|name| name == "00000000000000000000.log"), "{synced:?}");
+    });
+}
+
+#[test]
+fn the_log_end_does_not_enter_a_segment_whose_forerunner_could_not_be_closed() {
+    tokio_uring::start(async {
+        let home = home_on(Faulty::default());
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, golden_spec(data.path())).await.unwrap();
+        // Where the time index belongs there is something else.
+        let obstacle = data.path().join("golden-0/00000000000000000000.timeindex");
+        std::fs::create_dir(&obstacle).unwrap();
+        feed(&mut log, &home, &batches(0, 5, 2000), Way::Pieces(1 << 20)).await;
+        let mut seen = 0;
+        let fault = loop {
+            home.writers.changed().await;
+            while home.writers.take_changed().is_some() {}
+            let result = log.poll_progress();
+            seen = log.progress().leo.max(seen);
+            if let Err(fault) = result {
+                break fault;
+            }
+        };
+        assert_eq!((fault.code(), seen), (FaultCode::DISK, 3), "{fault}");
+        std::fs::remove_dir(&obstacle).unwrap();
+        log.settle().await.unwrap();
+        assert_eq!((log.progress().leo, log.next_offset()), (3, 3));
+        feed(&mut log, &home, &batches(3, 2, 2000), Way::Pieces(1 << 20)).await;
+        log.finish().await.unwrap();
+        let stored = ["00000000000000000000.log", "00000000000000000003.log"];
+        let stored = stored.map(|name| std::fs::read(data.path().join("golden-0").join(name)).unwrap());
+        assert!(stored.concat() == batches(0, 5, 2000));
     });
 }
