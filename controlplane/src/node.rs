@@ -129,6 +129,7 @@ impl Pages {
         if !self.link.is_attached() {
             troubles.push(self.link.absent_because());
         }
+        troubles.extend(self.link.broken());
         troubles.extend(self.driver.trouble());
         troubles.extend(self.sender.trouble());
         let healthy = troubles.is_empty();

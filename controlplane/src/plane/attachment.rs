@@ -1,7 +1,7 @@
 //! The connection to the data plane: attached while it lives, looked for while it does not.
 //!
-//! Everything that is read here comes from another process: a slot that breaks the layout reads as unknown and is
-//! reported, a ring that is broken is reported and left.
+//! Everything that is read here comes from another process: a slot that breaks the layout reads as unknown, a ring that is
+//! broken is left, and the first of it is reported.
 
 use crate::limits::{ATTACH_RETRY, SLOTS_BEFORE_FIRST_SIGHT};
 use crate::plane::view::Slots;
@@ -33,6 +33,8 @@ pub struct Link {
     /// Counts attachments, so that a new one is noticed.
     arrivals: Cell<u64>,
     absent_because: RefCell<String>,
+    /// What the attached data plane broke first; it is said once, for a broken one breaks everything at every look.
+    broken: RefCell<Option<String>>,
     slots_seen: Cell<u32>,
 }
 
@@ -61,6 +63,7 @@ impl Link {
             bell: Rc::new(Notify::new()),
             arrivals: Cell::new(0),
             absent_because: RefCell::new("it was not looked for yet".to_owned()),
+            broken: RefCell::default(),
             slots_seen: Cell::new(SLOTS_BEFORE_FIRST_SIGHT),
         }
     }
@@ -75,6 +78,23 @@ impl Link {
     #[must_use]
     pub fn absent_because(&self) -> String {
         self.absent_because.borrow().clone()
+    }
+
+    /// What the attached data plane wrote that no working one writes; `None` when there was nothing.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        self.broken.borrow().clone()
+    }
+
+    fn say_broken(&self, what: String) {
+        let mut first = self.broken.borrow_mut();
+        match *first {
+            Some(_) => debug!("{what}"),
+            None => {
+                warn!("{what}; restart the data plane");
+                *first = Some(what);
+            }
+        }
     }
 
     /// How many data planes have been attached; a change means that all orders are to be sent.
@@ -104,7 +124,7 @@ impl Link {
                 Ok(()) => {}
                 Err(PushError::Full) => all = false,
                 Err(cause @ PushError::Broken(_)) => {
-                    warn!(core, %cause, "an order ring was started anew");
+                    self.say_broken(format!("the order ring of core {core} was started anew: {cause}"));
                     all = false;
                 }
             }
@@ -127,7 +147,7 @@ impl Link {
                         debug!(core, %cause, "the board tells all the same");
                         break;
                     }
-                    Err(cause) => warn!(core, %cause, "an event of the data plane is not understood"),
+                    Err(cause) => self.say_broken(format!("an event of core {core} is not understood: {cause}")),
                 }
             }
         }
@@ -175,11 +195,13 @@ impl Link {
         let board = control.region.view().board();
         info!(pid = stamp.pid, generation = stamp.generation, slots = board.slots(), "attached to the data plane");
         self.slots_seen.set(board.slots());
+        *self.broken.borrow_mut() = None;
         *self.attached.borrow_mut() = Some(Attached { control, board });
         self.arrivals.set(self.arrivals.get() + 1);
         self.bell.notify_one();
         watched.until_over(&self.bell).await;
         *self.attached.borrow_mut() = None;
+        *self.broken.borrow_mut() = None;
         "it ended".clone_into(&mut self.absent_because.borrow_mut());
         warn!(pid = stamp.pid, "the data plane is gone; offsets are unknown until it is back");
         self.bell.notify_one();
@@ -202,7 +224,7 @@ impl Slots for Link {
             Ok(Seen::Value(progress)) => Some(progress),
             Ok(Seen::Empty | Seen::Busy) => None,
             Ok(Seen::Broken(bad)) => {
-                warn!(slot, %bad, "the board shows something impossible");
+                self.say_broken(format!("slot {slot} of the board shows something impossible: {bad}"));
                 None
             }
             Err(cause) => {
