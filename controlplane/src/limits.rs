@@ -7,6 +7,8 @@ use twinlog_proto::primitives::STRING_BYTES_MAX;
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Largest response frame from a source broker: metadata of 100,000 partitions fits.
 pub const SOURCE_RESPONSE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a source's cluster id; stock ones have 22.
+pub const CLUSTER_ID_BYTES_MAX: usize = 249;
 /// Bytes of a frame that are allocated before any of them has arrived.
 pub const FRAME_BYTES_FIRST: usize = 64 << 10;
 /// Client connections at the same time.

@@ -91,6 +91,19 @@ fn a_mirror_that_was_deleted_and_created_again_mirrors_again() {
 }
 
 #[test]
+fn a_cluster_id_that_would_spoil_a_terminal_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::start(&[]);
+    let control = ControlPlane::start(folder.path());
+    for bad in ["a\nb".to_owned(), "\u{1b}[2J".to_owned(), "x".repeat(300)] {
+        source.cluster.lock().unwrap().id = bad;
+        let answer = control.create("dr", &source.address);
+        assert_eq!(answer.error_code, 35);
+        assert!(answer.error_message.unwrap().contains("cluster id"));
+    }
+}
+
+#[test]
 fn a_stopped_log_that_somebody_wrote_to_is_not_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let source = Source::start(&[("orders", 1)]);

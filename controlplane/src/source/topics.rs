@@ -1,12 +1,12 @@
 //! What a source says about itself and its topics.
 
-use crate::limits::{SOURCE_ASK, TOPIC_PARTITIONS_MAX};
+use crate::limits::{CLUSTER_ID_BYTES_MAX, SOURCE_ASK, TOPIC_PARTITIONS_MAX};
 use crate::mirror::catalog::TopicSettings;
 use crate::mirror::event::SourceTopic;
 use crate::mirror::patterns::Patterns;
 use crate::source::SourceError;
 use crate::source::connection::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::warn;
@@ -98,10 +98,16 @@ async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, So
             "it has no cluster id; a Kafka release since 0.10.1 is needed".to_owned(),
         ));
     };
+    if cluster_id.len() > CLUSTER_ID_BYTES_MAX || !cluster_id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        // It is kept, shown on terminals and compared for ever.
+        let why = format!("its cluster id is not 1 to {CLUSTER_ID_BYTES_MAX} printable characters without spaces");
+        return Err(SourceError::Unsupported(why));
+    }
     let mut topics: BTreeMap<String, Result<SourceTopic, ErrorCode>> =
         metadata.topics.into_iter().filter_map(described).collect();
     if let Wanted::Matching { names, include } = wanted {
-        topics.retain(|name, _| include.matches(name) || names.contains(name));
+        let names: BTreeSet<&String> = names.iter().collect();
+        topics.retain(|name, _| names.contains(name) || include.matches(name));
     }
     learn_settings(&mut connection, &mut topics).await?;
     Ok(Answer { cluster_id, topics })
@@ -166,7 +172,9 @@ fn settings_from(configs: &[DescribeConfigsResourceResult]) -> TopicSettings {
     let mut settings = TopicSettings::default();
     for config in configs {
         let Some(value) = config.value.as_deref() else { continue };
-        let number = value.parse::<i64>().ok();
+        // What no broker has is not believed, for the files are cut by it.
+        let least = if config.name == "segment.jitter.ms" { 0 } else { 1 };
+        let number = value.parse::<i64>().ok().filter(|number| *number >= least);
         let small = number.and_then(|number| i32::try_from(number).ok());
         match config.name.as_str() {
             "segment.bytes" => settings.segment_bytes = small.unwrap_or(settings.segment_bytes),
@@ -182,4 +190,23 @@ fn settings_from(configs: &[DescribeConfigsResourceResult]) -> TopicSettings {
         }
     }
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_no_broker_has_are_not_believed() {
+        let config = |(name, value): (&str, &str)| DescribeConfigsResourceResult {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            ..DescribeConfigsResourceResult::default()
+        };
+        let odd =
+            [("segment.bytes", "-1"), ("segment.ms", "0"), ("segment.index.bytes", "0"), ("segment.jitter.ms", "-5")];
+        assert_eq!(settings_from(&odd.map(config)), TopicSettings::default());
+        let fine = settings_from(&[("segment.bytes", "14"), ("segment.jitter.ms", "0")].map(config));
+        assert_eq!((fine.segment_bytes, fine.segment_jitter_ms), (14, 0));
+    }
 }
