@@ -54,7 +54,8 @@ fn main() -> ExitCode {
     let Err(fatal) = run(args) else { return ExitCode::SUCCESS };
     match format {
         // Not through the log, whose level may be set so that it says nothing.
-        LogFormat::Human => drop(writeln!(std::io::stderr(), "twinlog-controlplane: {fatal}")),
+        // In one piece, for the other plane writes to the same stream.
+        LogFormat::Human => drop(std::io::stderr().write_all(format!("twinlog-controlplane: {fatal}\n").as_bytes())),
         LogFormat::Json => error!("{fatal}"),
     }
     ExitCode::FAILURE

@@ -1,6 +1,6 @@
 //! `twinlog-dataplane`: the process that fetches and stores records.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -110,8 +110,8 @@ fn coloured() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-#[expect(clippy::print_stderr, reason = "one clear line for people, whatever the log's form and filter")]
+/// One clear line for people, whatever the log's form and filter; in one piece, for the other plane writes to the same stream.
 fn refuse(why: &dyn std::error::Error) -> ExitCode {
-    eprintln!("twinlog-dataplane: {why}");
+    drop(std::io::stderr().write_all(format!("twinlog-dataplane: {why}\n").as_bytes()));
     ExitCode::FAILURE
 }

@@ -22,6 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long a clean stop may take: the data plane finishes every segment file.
 const STOP_TIMEOUT: Duration = Duration::from_secs(110);
 
+/// How long the control plane waits for the data plane at the start: a folder that is in use is refused by one plane, in one line.
+const HEAD_START: Duration = Duration::from_secs(1);
+
 /// Runs until a signal, or until a plane cannot even start.
 ///
 /// # Errors
@@ -115,6 +118,9 @@ async fn supervise(settings: Settings) -> Result<ExitCode, Failure> {
     let mut terminate = stop_signal(SignalKind::terminate(), "SIGTERM")?;
     let mut interrupt = stop_signal(SignalKind::interrupt(), "SIGINT")?;
     dataplane.start()?;
+    if let Ok(Some(code)) = tokio::time::timeout(HEAD_START, early_end(&mut dataplane)).await {
+        return never_served(code, "data");
+    }
     if let Err(failure) = controlplane.start() {
         dataplane.stop(STOP_TIMEOUT).await;
         return Err(failure);
@@ -139,6 +145,16 @@ async fn supervise(settings: Settings) -> Result<ExitCode, Failure> {
     }
     tokio::join!(dataplane.stop(STOP_TIMEOUT), controlplane.stop(STOP_TIMEOUT));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the plane serves, or ends before it ever did: its exit code then.
+async fn early_end(plane: &mut Plane) -> Option<Option<i32>> {
+    while !plane.serves() {
+        if let PlaneEvent::EndedEarly { code } = plane.next().await {
+            return Some(code);
+        }
+    }
+    None
 }
 
 /// A plane that ends by itself has said why, in one line; a second line of ours would only hide it.
