@@ -89,6 +89,12 @@ pub struct Serve {
     pub until_stdin_ends: bool,
 }
 
+/// The floor's receive buffer: a larger one does not make it faster and falls out of cache.
+pub const RECEIVE_BUFFER_BYTES: u32 = 4 << 20;
+
+/// Pieces of memory that the floor works with unless told otherwise: one receives, 16 are written, as deep as the data plane writes.
+pub const PIECES: u16 = 17;
+
 /// `twinlog-bench floor`.
 #[derive(Debug, Clone, Args)]
 pub struct Floor {
@@ -110,6 +116,12 @@ pub struct Floor {
     /// Pin the source to this core [default: the first one]
     #[arg(long)]
     pub source_core: Option<usize>,
+    /// Pieces of 1 MiB: one receives while the others are written, so it is also the depth of the writes
+    #[arg(long, default_value_t = PIECES, value_parser = clap::value_parser!(u16).range(2..=512))]
+    pub pieces: u16,
+    /// Bytes of the socket's receive buffer (SO_RCVBUF)
+    #[arg(long, default_value_t = RECEIVE_BUFFER_BYTES, value_parser = clap::value_parser!(u32).range(65_536..=1 << 30))]
+    pub receive_buffer: u32,
     /// Measure this many times; the median by rate is reported
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,

@@ -36,10 +36,6 @@ use crate::source::batches::{Batches, ShapeError};
 use crate::spawn::{Source, SpawnError, first_core, last_core};
 use crate::units::Bytes;
 
-/// Pieces of memory: one receives while the others are written. Few enough to stay in cache.
-const PIECES: usize = 6;
-/// More does not make it faster and falls out of cache.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Requests that wait at the source while an answer streams.
 const REQUESTS_AHEAD: u64 = 2;
 const DIRECT_ALIGN_BYTES: u64 = 4096;
@@ -135,7 +131,7 @@ pub fn measure(args: &Floor) -> Result<Figures, FloorError> {
     if !args.core.or_else(last_core).is_some_and(|id| core_affinity::set_for_current(CoreId { id })) {
         without.push("a pinned core (the system refuses)".to_owned());
     }
-    let mut ring = Ring::new(PIECES).map_err(refused("set up io_uring"))?;
+    let mut ring = Ring::new(args.pieces.into()).map_err(refused("set up io_uring"))?;
     without.extend_from_slice(ring.without());
     let output = match args.mode {
         FloorMode::Receive => None,
@@ -262,10 +258,10 @@ struct Input {
 }
 
 impl Input {
-    fn connect(address: SocketAddr, asker: Asker) -> io::Result<Self> {
+    fn connect(address: SocketAddr, asker: Asker, buffer_bytes: usize) -> io::Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES)?;
+        set_socket_recv_buffer_size(&socket, buffer_bytes)?;
         // Waking once a piece instead of once a segment halves the CPU time of a receive.
         Ring::wake_at(&socket, PIECE_BYTES as i32)?;
         let left = asker.stream_bytes();
@@ -321,7 +317,7 @@ fn receive(
     address: SocketAddr,
 ) -> Result<Stream, FloorError> {
     let failed = || refused(format!("talk to the source at {address}"));
-    let mut input = Input::connect(address, asker(args)?).map_err(failed())?;
+    let mut input = Input::connect(address, asker(args)?, args.receive_buffer as usize).map_err(failed())?;
     let mut free: Vec<usize> = (0..ring.pieces()).collect();
     let mut done = Vec::new();
     loop {

@@ -106,7 +106,7 @@ struct Job {
 pub fn measure(args: &Run, with_pace: bool) -> Result<Report, RunError> {
     let mut job =
         if let Some(address) = &args.source { Job::real(address, &args.topic)? } else { Job::embedded(args)? };
-    let shown = args.dir.clone().unwrap_or_else(|| ".".into());
+    let shown = place::parent(args.dir.as_deref());
     let place = Place::create(args.dir.as_deref(), args.keep).map_err(RunError::place(&shown))?;
     let config = place.configure(args.flush_interval_ms).map_err(RunError::place(place.root()))?;
     tell(args, &format!("mirroring into {}", place.root().display()))?;

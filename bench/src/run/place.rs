@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+
 /// The folder of a run.
 #[derive(Debug)]
 pub struct Place {
@@ -12,39 +14,30 @@ pub struct Place {
     keep: bool,
 }
 
+/// The folder to make the run's folder in: `dir`, or the first of TMPDIR, `/var/tmp` and the working directory that may be written.
+#[must_use]
+pub fn parent(dir: Option<&Path>) -> PathBuf {
+    if let Some(dir) = dir {
+        return dir.to_owned();
+    }
+    let candidates = env::var_os("TMPDIR").map(PathBuf::from).into_iter().chain(["/var/tmp".into()]);
+    let is_writable = |dir: &PathBuf| dir.is_dir() && access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    candidates.into_iter().find(is_writable).unwrap_or_else(|| ".".into())
+}
+
 impl Place {
-    /// Makes the folder below `dir`, or below the first of TMPDIR, `/var/tmp` and the working directory that takes it.
+    /// Makes the folder below [`parent`]`(dir)`.
     ///
     /// # Errors
-    /// When none takes it.
+    /// When it cannot be made.
     pub fn create(dir: Option<&Path>, keep: bool) -> io::Result<Self> {
-        let name = format!("twinlog-run-{}", std::process::id());
-        let candidates = match dir {
-            Some(dir) => vec![dir.to_owned()],
-            None => {
-                env::var_os("TMPDIR").map(PathBuf::from).into_iter().chain(["/var/tmp".into(), ".".into()]).collect()
-            }
-        };
-        let mut failure = io::Error::from(io::ErrorKind::NotFound);
-        for candidate in candidates {
-            // Planes are started with it, so it must not depend on where they run.
-            let root = candidate.canonicalize().map(|dir| dir.join(&name));
-            match root.and_then(|root| fs::create_dir(&root).map(|()| root)) {
-                Ok(root) => {
-                    let place = Self { root, keep };
-                    fs::create_dir(place.data())?;
-                    fs::create_dir(place.state())?;
-                    return Ok(place);
-                }
-                Err(cause) => {
-                    failure = io::Error::new(
-                        cause.kind(),
-                        format!("no folder can be made in {}: {cause}", candidate.display()),
-                    );
-                }
-            }
-        }
-        Err(failure)
+        // Planes are started with it, so it must not depend on where they run.
+        let root = parent(dir).canonicalize()?.join(format!("twinlog-run-{}", std::process::id()));
+        fs::create_dir(&root)?;
+        let place = Self { root, keep };
+        fs::create_dir(place.data())?;
+        fs::create_dir(place.state())?;
+        Ok(place)
     }
 
     /// The folder itself.

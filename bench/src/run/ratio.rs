@@ -1,15 +1,21 @@
 //! `twinlog-bench run floor-ratio`: the floor and the mirror in turn on the same machine, and what one is of the other.
 
 use std::fmt;
+use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{RunError, measure, report::Report};
-use crate::args::{Floor, FloorMode, Run};
+use super::place::parent;
+use super::report::Report;
+use super::{RunError, measure};
+use crate::args::{Floor, FloorMode, PIECES, RECEIVE_BUFFER_BYTES, Run};
 use crate::compare::Verdict;
 use crate::floor::{self, Figures, FloorError};
 use crate::units::Bytes;
+
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// A ratio that could not be measured.
 #[derive(Debug, Error)]
@@ -48,17 +54,21 @@ pub fn run(args: &Run) -> Result<Ratio, RatioError> {
     let floor_args = Floor {
         content: args.content(),
         mode: FloorMode::All,
-        dir: args.dir.clone().unwrap_or_else(std::env::temp_dir),
+        dir: parent(args.dir.as_deref()),
         source: None,
         core: None,
         source_core: None,
+        pieces: PIECES,
+        receive_buffer: RECEIVE_BUFFER_BYTES,
         runs: 1,
         json: false,
     };
     let args = Run { dir: Some(floor_args.dir.clone()), ..args.clone() };
     let (mut floors, mut mirrors) = (Vec::new(), Vec::new());
     for _ in 0..args.runs {
+        settle();
         floors.push(floor::measure_aside(&floor_args)?);
+        settle();
         mirrors.push(measure(&args, false)?);
     }
     let verdict = mirrors.iter().fold(Verdict::nothing(), |verdict, mirror| verdict.and(mirror.verdict.clone()));
@@ -68,6 +78,12 @@ pub fn run(args: &Run) -> Result<Ratio, RatioError> {
         / median(floors.iter().map(|floor| floor.cpu_seconds_per_gb));
     let (floor, mirror) = (floors.swap_remove(floors.len() / 2), mirrors.swap_remove(mirrors.len() / 2));
     Ok(Ratio { runs: args.runs, rate: mirror.bulk.rate / floor.rate, cpu, floor, mirror, verdict })
+}
+
+/// Lets the disk come to rest: the files of the pass before have just been removed, and their blocks may still be discarded.
+fn settle() {
+    rustix::fs::sync();
+    thread::sleep(SETTLE);
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
