@@ -202,7 +202,9 @@ impl<T: Transport> Conn<T> {
     pub async fn fill(&mut self, lease: Lease, range: Range<usize>) -> (Result<(), RetryCause>, usize, Lease) {
         assert!(self.unread.is_empty(), "bytes that came before must be consumed before");
         let wanted = range.len();
-        self.watch.extend(allowance(wanted));
+        // What comes is seen only when all of it has come: so much longer may it stay silent.
+        let latest = Instant::now() + self.settings.request_timeout + allowance(wanted);
+        self.watch.extend(allowance(wanted), latest);
         let (result, lease) = self.transport.fill(lease, range).await;
         let (result, bytes) = match result {
             Ok(bytes) if bytes == wanted => (Ok(()), bytes),
@@ -256,7 +258,7 @@ impl<T: Transport> Conn<T> {
 
     fn came(&mut self, bytes: usize) {
         self.received_bytes += bytes as u64;
-        self.watch.extend(allowance(bytes));
+        self.watch.extend(allowance(bytes), Instant::now() + self.settings.request_timeout);
     }
 
     fn over(&self) -> RetryCause {

@@ -29,10 +29,11 @@ impl Watch {
         self.deadline.set(deadline);
     }
 
-    /// Moves the deadline away, because bytes came or will be asked for.
-    pub fn extend(&self, by: Duration) {
+    /// Moves the deadline away, because bytes came or will be asked for; not behind `latest`, for what came fast is no reason
+    /// to wait long for the rest.
+    pub fn extend(&self, by: Duration, latest: Instant) {
         if let Some(deadline) = self.deadline.get() {
-            self.deadline.set(Some(deadline + by));
+            self.deadline.set(Some((deadline + by).min(latest)));
         }
     }
 
@@ -111,13 +112,28 @@ mod tests {
         let now = Instant::now();
         watch.set(Some(now + Duration::from_secs(1)));
         watchdog.check(now);
-        watch.extend(Duration::from_secs(1));
+        watch.extend(Duration::from_secs(1), now + Duration::from_secs(60));
         watchdog.check(now + Duration::from_secs(1));
         assert!(!watch.expired() && stream.0.get() == 0);
         watchdog.check(now + Duration::from_secs(2));
         watchdog.check(now + Duration::from_secs(3));
         assert!(watch.expired() && !watch.ended());
         assert_eq!(stream.0.get(), 1, "ended once, although checked again");
+    }
+
+    #[test]
+    fn a_lot_that_came_fast_buys_no_long_silence() {
+        let (watchdog, stream) = (Watchdog::default(), Rc::new(Counted::default()));
+        let watch = watchdog.watch(Rc::<Counted>::clone(&stream));
+        let now = Instant::now();
+        watch.set(Some(now + Duration::from_secs(30)));
+        for _megabyte in 0..100 {
+            watch.extend(Duration::from_secs(64), now + Duration::from_secs(30));
+        }
+        watchdog.check(now + Duration::from_secs(29));
+        assert_eq!(stream.0.get(), 0);
+        watchdog.check(now + Duration::from_secs(30));
+        assert!(watch.expired());
     }
 
     #[test]

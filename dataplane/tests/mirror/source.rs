@@ -45,6 +45,8 @@ pub(crate) enum Twist {
     Garbage(Vec<u8>),
     /// Only so many bytes of the answer, then the connection is closed.
     CutAt(usize),
+    /// Only so many bytes of the first answer that is longer, then silence.
+    StallAt(usize),
     /// Another correlation id.
     WrongCorrelation,
     /// An error for the whole answer.
@@ -245,8 +247,17 @@ impl Link {
         }
         let whole = answer(version, id, 0, &parts, &ports, topic_id);
         match twist {
+            Twist::StallAt(bytes) if whole.len() <= bytes => {
+                self.cluster.lock().unwrap().twists.insert(0, twist);
+                return Some(whole);
+            }
             Twist::Garbage(bytes) => self.last_words(&bytes),
             Twist::CutAt(bytes) => self.last_words(&whole[..bytes.min(whole.len())]),
+            Twist::StallAt(bytes) => {
+                self.last_words(&whole[..bytes]);
+                // Longer than any test.
+                std::thread::sleep(Duration::from_secs(600));
+            }
             _ => return Some(whole),
         }
         None

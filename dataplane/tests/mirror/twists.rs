@@ -1,5 +1,7 @@
 //! A source that breaks the protocol once: the connection is made anew and nothing is lost or doubled.
 
+use std::time::{Duration, Instant};
+
 use twinlog_proto::channel::page::Counter;
 
 use crate::batches::SourceLog;
@@ -32,6 +34,22 @@ fn an_answer_cut_anywhere_is_fetched_again_from_the_last_whole_batch() {
     for bytes in [3, 40, 150, 5000, 299_990, 1_000_000] {
         mirrors_past(vec![Twist::CutAt(bytes), Twist::CutAt(bytes), Twist::Honest, Twist::CutAt(bytes)]);
     }
+}
+
+#[test]
+fn a_source_that_falls_silent_in_the_middle_of_an_answer_is_left_in_time() {
+    // Many regions of 90 kB: most of what is asked for comes at once, the rest never.
+    let source = Source::start((0..20).map(|_| SourceLog::of(30, 2, 30_000)).collect(), 1);
+    source.change(|cluster| cluster.twists = vec![Twist::StallAt(800_000), Twist::StallAt(800_000)]);
+    let mut world = World::new(&source);
+    world.set("mirror.fetch.max.bytes", "90000");
+    world.set("mirror.socket.timeout.ms", "1000");
+    world.assign();
+    let begun = Instant::now();
+    world.wait_caught_up(&source);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(source.change(|cluster| cluster.twists.is_empty()), "it was silent");
+    world.stop_and_compare(&source);
 }
 
 #[test]
