@@ -163,6 +163,16 @@ fn a_stop_that_failed_is_asked_for_again_at_a_higher_attempt() {
 }
 
 #[test]
+fn positions_of_a_deleted_mirror_are_not_those_of_one_that_is_created_again_in_the_same_group() {
+    let running = group(&Catalog::default(), [created(), started(1)]).catalog;
+    let last = Detail::Ended(Some(LastMirrored { offset: 9, epoch: 1 }));
+    let ended = MirrorEvent::detailed("m", "t", 0, Event::SlotStopped, last);
+    let deleted = MirrorEvent::Deleted { mirror: "m".into() };
+    let again = group(&running, [wanted(Desired::Stop, Event::Stop), ended, deleted, created(), started(1)]).catalog;
+    assert_eq!(again.partition("m", "t", 0).unwrap().last_mirrored, None);
+}
+
+#[test]
 fn a_snapshot_of_the_catalog_replays_to_the_same_catalog_with_what_is_not_understood() {
     let foreign = KeyValue { key: vec![0, 99, 1], value: Some(vec![1, 2, 3]) };
     let mut catalog = group(&Catalog::default(), [created(), started(3)]).catalog;

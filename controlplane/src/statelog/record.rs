@@ -58,6 +58,10 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
             }
             StateRecord::Foreign(record) => records.push(record.clone()),
             StateRecord::Mirror { mirror, facts } => {
+                // What comes after it in the log would be taken for positions of a mirror that is created again.
+                if facts.is_none() {
+                    positions.remove(mirror.as_str());
+                }
                 let key = MirrorKey { mirror_name: mirror.clone() };
                 records.push(record(TYPE_MIRROR, &key, facts.as_ref().map(mirror_value).as_ref()));
             }
