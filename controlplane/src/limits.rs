@@ -5,8 +5,8 @@ use twinlog_proto::primitives::STRING_BYTES_MAX;
 
 /// Largest request frame from a client, its length prefix not counted.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Largest response frame from a source broker: metadata of 100,000 partitions fits.
-pub const SOURCE_RESPONSE_BYTES_MAX: usize = 64 << 20;
+/// Largest response frame from a source broker: metadata of a large cluster fits. Decoded, it takes up to 12 times as much.
+pub const SOURCE_RESPONSE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a source's cluster id; stock ones have 22.
 pub const CLUSTER_ID_BYTES_MAX: usize = 249;
 /// Bytes of a frame that are allocated before any of them has arrived.
@@ -88,6 +88,8 @@ pub const RETRY_MAX_MS: u64 = 300_000;
 /// Automatic attempts before a failed partition waits for a person.
 pub const RETRY_ATTEMPTS_MAX: i16 = 100;
 
+const _: () =
+    assert!(SOURCE_RESPONSE_BYTES_MAX >= 128 * TOPIC_PARTITIONS_MAX, "a partition with nine replicas takes 128 bytes");
 const _: () = assert!(SNAPSHOT_BATCH_BYTES <= STATE_BATCH_BYTES_MAX, "a snapshot batch must be replayable");
 const _: () = assert!(FRAME_BYTES_FIRST <= REQUEST_BYTES_MAX, "the first allocation is within the frame bound");
 const _: () = assert!(8 * ANSWER_TEXT_CHARS_MAX <= STRING_BYTES_MAX, "two such texts fit a string of the protocol");
