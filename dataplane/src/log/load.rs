@@ -205,19 +205,17 @@ impl<'a, D: Disk> Loading<'a, D> {
             logs.iter().take(self.from).map(|(base, bytes)| Closed { base: *base, bytes: *bytes }).collect();
         let replay_from = logs.iter().rposition(|(base, _)| *base <= snapshot).unwrap_or(0).min(self.from);
         for (k, (base, _)) in logs.iter().enumerate().take(self.from).skip(replay_from) {
-            self.replay(*base, snapshot, logs[k + 1].0)?;
-            tokio::task::yield_now().await;
+            self.replay(*base, snapshot, logs[k + 1].0).await?;
         }
         for k in self.from..logs.len() {
             let next_base = logs.get(k + 1).map(|(base, _)| *base);
-            let goes_on = self.verify(logs[k], next_base, &logs[k + 1..])?;
+            let goes_on = self.verify(logs[k], next_base, &logs[k + 1..]).await?;
             if !goes_on {
                 for (base, _) in logs[k + 1..].iter().rev() {
                     leftovers::remove_segment(&self.log.dir, *base)?;
                 }
                 break;
             }
-            tokio::task::yield_now().await;
         }
         self.log.epochs_changed = self.log.epochs != self.known_epochs;
         Ok(())
@@ -245,7 +243,7 @@ impl<'a, D: Disk> Loading<'a, D> {
     }
 
     /// Only the producer state of a segment below the first to verify, from `snapshot` on.
-    fn replay(&mut self, base: i64, snapshot: i64, next_base: i64) -> Result<(), Fault> {
+    async fn replay(&mut self, base: i64, snapshot: i64, next_base: i64) -> Result<(), Fault> {
         let path = files_of(&self.log.dir, base, FileKind::Log);
         let producers = &mut self.log.producers;
         let scanned = self.scan.run(&path, Bounds { base, limit: self.limit }, |found| {
@@ -253,7 +251,7 @@ impl<'a, D: Disk> Loading<'a, D> {
                 producers.update(&found.header, found.marker);
             }
         });
-        match scanned.map_err(|e| faults::files("read", &path, e))? {
+        match scanned.await.map_err(|e| faults::files("read", &path, e))? {
             Scanned { stopped: None, .. } => Ok(()),
             Scanned { stopped: Some(stopped), next_offset, .. } => {
                 Err(faults::damage(&path, next_offset, next_base, &stopped.to_string()))
@@ -263,7 +261,7 @@ impl<'a, D: Disk> Loading<'a, D> {
 
     /// Verifies a segment and rebuilds everything that follows from it. False when the log ends in it although there are
     /// later segments.
-    fn verify(
+    async fn verify(
         &mut self,
         (base, bytes): (i64, u64),
         next_base: Option<i64>,
@@ -280,9 +278,9 @@ impl<'a, D: Disk> Loading<'a, D> {
             let scanned = self.scan.run(&path, bounds, |found| {
                 log.note_batch(&found.header, found.marker, found.position);
             });
-            scanned.map_err(|e| faults::files("read", &path, e))?
+            scanned.await.map_err(|e| faults::files("read", &path, e))?
         };
-        let ends_here = self.ends_here(&scanned, base, later)?;
+        let ends_here = self.ends_here(&scanned, base, later).await?;
         let log = &mut *self.log;
         log.active.end = scanned.end;
         log.next_offset = scanned.next_offset;
@@ -311,7 +309,7 @@ impl<'a, D: Disk> Loading<'a, D> {
     }
 
     /// Whether the log ends in this segment; an error when what ends it must not be cut away.
-    fn ends_here(&mut self, scanned: &Scanned, base: i64, later: &[(i64, u64)]) -> Result<bool, Fault> {
+    async fn ends_here(&mut self, scanned: &Scanned, base: i64, later: &[(i64, u64)]) -> Result<bool, Fault> {
         let Some((next_base, _)) = later.first().copied() else {
             return Ok(true);
         };
@@ -326,7 +324,7 @@ impl<'a, D: Disk> Loading<'a, D> {
         }
         // What was never flushed may be torn. Without a recovery point that says nothing; then it is no tear if batches
         // follow in a later segment, for a segment gets its name once all before it is written.
-        let torn = end < next_base && end >= self.point && (self.point > 0 || self.are_without_batch(later)?);
+        let torn = end < next_base && end >= self.point && (self.point > 0 || self.are_without_batch(later).await?);
         if torn || *stopped == Stopped::Limit {
             return Ok(true);
         }
@@ -334,12 +332,12 @@ impl<'a, D: Disk> Loading<'a, D> {
     }
 
     /// Whether none of these segments begins with a valid batch.
-    fn are_without_batch(&mut self, logs: &[(i64, u64)]) -> Result<bool, Fault> {
+    async fn are_without_batch(&mut self, logs: &[(i64, u64)]) -> Result<bool, Fault> {
         for (base, bytes) in logs {
             let path = files_of(&self.log.dir, *base, FileKind::Log);
             if *bytes > 0 {
                 let scanned = self.scan.run(&path, Bounds { base: *base, limit: i64::MAX }, |_| {});
-                if scanned.map_err(|e| faults::files("read", &path, e))?.end > 0 {
+                if scanned.await.map_err(|e| faults::files("read", &path, e))?.end > 0 {
                     return Ok(false);
                 }
             }

@@ -126,7 +126,7 @@ fn check_segment(
     }
     let mut batches = Vec::new();
     let mut aborted = Vec::new();
-    let scanned = scan.run(&path, Bounds { base, limit: i64::MAX }, |found| {
+    let scanned = scan.run_at_once(&path, Bounds { base, limit: i64::MAX }, |found| {
         batches.push(*found);
         derived.epochs.assign(found.header.leader_epoch, found.header.base_offset);
         aborted.extend(derived.producers.update(&found.header, found.marker));

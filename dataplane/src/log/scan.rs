@@ -74,30 +74,56 @@ impl Scan {
         Self { walker: BatchWalker::new(limits), buffer: vec![0; SCAN_BYTES] }
     }
 
-    /// Walks `path`; `visit` sees every valid batch in order.
-    pub(super) fn run(&mut self, path: &Path, bounds: Bounds, mut visit: impl FnMut(&Found)) -> io::Result<Scanned> {
-        let mut reading = Reading::open(path, 0)?;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.walker.reset();
-        let mut scanned = Scanned { end: 0, next_offset: bounds.base, stopped: None };
-        let result = loop {
-            match reading.next(&mut buffer) {
-                Ok(0) => break Ok(()),
-                Ok(read) => {
-                    self.take(&buffer[..read], bounds, &mut scanned, &mut visit);
-                    if scanned.stopped.is_some() {
-                        break Ok(());
-                    }
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        self.buffer = buffer;
-        result?;
-        if scanned.stopped.is_none() && self.walker.pending_bytes() > 0 {
-            scanned.stopped = Some(Stopped::CutOff);
+    /// Walks `path`; `visit` sees every valid batch in order. The other tasks of the core run between any two pieces.
+    pub(super) async fn run(
+        &mut self,
+        path: &Path,
+        bounds: Bounds,
+        mut visit: impl FnMut(&Found),
+    ) -> io::Result<Scanned> {
+        let (mut reading, mut scanned) = self.begin(path, bounds)?;
+        while self.step(&mut reading, bounds, &mut scanned, &mut visit)? {
+            tokio::task::yield_now().await;
         }
         Ok(scanned)
+    }
+
+    /// The same for a thread that has nothing else to do.
+    pub(super) fn run_at_once(
+        &mut self,
+        path: &Path,
+        bounds: Bounds,
+        mut visit: impl FnMut(&Found),
+    ) -> io::Result<Scanned> {
+        let (mut reading, mut scanned) = self.begin(path, bounds)?;
+        while self.step(&mut reading, bounds, &mut scanned, &mut visit)? {}
+        Ok(scanned)
+    }
+
+    fn begin(&mut self, path: &Path, bounds: Bounds) -> io::Result<(Reading, Scanned)> {
+        self.walker.reset();
+        Ok((Reading::open(path, 0)?, Scanned { end: 0, next_offset: bounds.base, stopped: None }))
+    }
+
+    /// Walks one piece; false when that was the last.
+    fn step(
+        &mut self,
+        reading: &mut Reading,
+        bounds: Bounds,
+        scanned: &mut Scanned,
+        visit: &mut impl FnMut(&Found),
+    ) -> io::Result<bool> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = reading.next(&mut buffer);
+        if let Ok(bytes) = read {
+            self.take(&buffer[..bytes], bounds, scanned, visit);
+        }
+        self.buffer = buffer;
+        let goes_on = read? > 0 && scanned.stopped.is_none();
+        if !goes_on && scanned.stopped.is_none() && self.walker.pending_bytes() > 0 {
+            scanned.stopped = Some(Stopped::CutOff);
+        }
+        Ok(goes_on)
     }
 
     fn take(&mut self, mut bytes: &[u8], bounds: Bounds, scanned: &mut Scanned, visit: &mut impl FnMut(&Found)) {

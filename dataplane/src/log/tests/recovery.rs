@@ -1,11 +1,15 @@
 //! A pass proves: whatever a crash leaves behind, a log opens at its last whole batch, and goes on to the files that a stock
 //! broker would have; damage that is no crash is reported, not cut away.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 
 use twinlog_proto::channel::progress::FaultCode;
 
-use super::kit::{Way, assert_same, batches_of, copy_dir, feed, golden, golden_bytes, golden_log, golden_spec, home};
+use super::kit::{
+    Way, assert_same, batch, batches_of, big_spec, copy_dir, feed, golden, golden_bytes, golden_log, golden_spec, home,
+};
 use crate::disk::uring::UringDisk;
 use crate::log::{LogHome, LogSpec, PartitionLog};
 
@@ -204,4 +208,29 @@ fn append(path: &Path, bytes: &[u8]) {
 
 fn remove(data: &Path, name: &str) {
     std::fs::remove_file(data.join("golden-0").join(name)).unwrap();
+}
+
+#[test]
+fn others_on_the_core_go_on_while_a_long_segment_is_read() {
+    tokio_uring::start(async {
+        let home = home();
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let bytes: Vec<u8> = (0..8).flat_map(|offset| batch(offset, 1, 1_000_000)).collect();
+        feed(&mut log, &home, &bytes, Way::Pieces(1 << 20)).await;
+        log.finish().await.unwrap();
+        drop(log);
+        let turns = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&turns);
+        let other = tokio::task::spawn_local(async move {
+            loop {
+                counted.set(counted.get() + 1);
+                tokio::task::yield_now().await;
+            }
+        });
+        let log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        assert_eq!(log.next_offset(), 8);
+        assert!(turns.get() >= 7, "{} turns beside 8 MB", turns.get());
+        other.abort();
+    });
 }
