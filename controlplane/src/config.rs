@@ -177,6 +177,13 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_is_shipped_says_what_the_defaults_are() {
+        let shipped = parse(include_str!("../../deploy/twinlog.toml"), &Flags::default()).unwrap();
+        let folders = "[node]\ndata = ['/var/lib/twinlog/data']\nstate = '/var/lib/twinlog/state'";
+        assert_eq!(shipped, parse(folders, &Flags::default()).unwrap());
+    }
+
+    #[test]
     fn flags_win_over_the_file_and_paths_become_absolute() {
         let text =
             "[node]\ndata = ['d1', '/d2']\nstate = 's'\n[controlplane]\nlisten = '127.0.0.1:1'\n[dataplane]\ncores = 2";

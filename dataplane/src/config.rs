@@ -191,6 +191,13 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_is_shipped_says_what_the_defaults_are() {
+        let shipped = parse(include_str!("../../deploy/twinlog.toml")).unwrap();
+        let folders = "[node]\ndata = [\"/var/lib/twinlog/data\"]\nstate = \"/var/lib/twinlog/state\"";
+        assert_eq!(shipped, parse(folders).unwrap());
+    }
+
+    #[test]
     fn a_file_with_the_other_planes_section_reads_and_relative_paths_count_from_the_working_directory() {
         let config = parse(
             "[node]\ndata = [\"d\"]\nstate = \"/s\"\n[dataplane]\ncores = 2\nflush_interval_ms = 50\n\
