@@ -89,6 +89,9 @@ pub struct Serve {
     pub until_stdin_ends: bool,
 }
 
+/// Files that the floor writes.
+pub const FILES: u16 = 1;
+
 /// The floor's receive buffer: a larger one does not make it faster and falls out of cache.
 pub const RECEIVE_BUFFER_BYTES: u32 = 4 << 20;
 
@@ -119,6 +122,9 @@ pub struct Floor {
     /// Pieces of 1 MiB: one receives while the others are written, so it is also the depth of the writes
     #[arg(long, default_value_t = PIECES, value_parser = clap::value_parser!(u16).range(2..=512))]
     pub pieces: u16,
+    /// Files that the pieces are written to in turn
+    #[arg(long, default_value_t = FILES, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub files: u16,
     /// Bytes of the socket's receive buffer (SO_RCVBUF)
     #[arg(long, default_value_t = RECEIVE_BUFFER_BYTES, value_parser = clap::value_parser!(u32).range(65_536..=1 << 30))]
     pub receive_buffer: u32,

@@ -5,27 +5,25 @@
 //! memory into one preallocated file. Its parts run alone as well.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
 use core_affinity::CoreId;
-use rustix::fs::{FallocateFlags, fallocate};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use serde::Serialize;
 use thiserror::Error;
 
 pub mod asker;
+mod output;
 #[allow(unsafe_code)]
 mod ring;
 pub mod stream;
 
 use asker::Asker;
+use output::Output;
 use ring::{Done, PIECE_BYTES, Ring};
 use stream::{Stream, StreamError};
 
@@ -135,7 +133,9 @@ pub fn measure(args: &Floor) -> Result<Figures, FloorError> {
     without.extend_from_slice(ring.without());
     let output = match args.mode {
         FloorMode::Receive => None,
-        FloorMode::All | FloorMode::Write => Some(Output::create(&args.dir, expected_bytes(args)?, &mut without)?),
+        FloorMode::All | FloorMode::Write => {
+            Some(Output::create(&args.dir, args.files, expected_bytes(args)?, &mut without)?)
+        }
     };
     let cpu_before = cpu_seconds()?;
     let start = Instant::now();
@@ -174,64 +174,14 @@ fn expected_bytes(args: &Floor) -> Result<u64, FloorError> {
     if args.mode == FloorMode::Write { Ok(args.content.bytes) } else { Ok(asker(args)?.stream_bytes()) }
 }
 
-/// The file that is written.
-struct Output {
-    file: File,
-    position: u64,
-    in_flight: usize,
-}
-
-impl Output {
-    /// A preallocated file without a name: it is gone when the process is.
-    fn create(dir: &Path, bytes: u64, without: &mut Vec<String>) -> Result<Self, FloorError> {
-        let path: PathBuf = dir.join(format!("twinlog-floor.{}", std::process::id()));
-        let doing = format!("write to {}", path.display());
-        let open = |flags| OpenOptions::new().read(true).write(true).create(true).custom_flags(flags).open(&path);
-        let file = match open(libc::O_DIRECT) {
-            Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => {
-                without.push(format!("O_DIRECT (the filesystem of {} refuses it)", dir.display()));
-                open(0)
-            }
-            other => other,
-        };
-        let file = file.map_err(refused(doing.clone()))?;
-        fs::remove_file(&path).map_err(refused(doing.clone()))?;
-        let bytes = bytes.next_multiple_of(PIECE_BYTES as u64);
-        if let Err(cause) = fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-            if cause == rustix::io::Errno::NOSPC {
-                return Err(FloorError::System {
-                    doing: format!("reserve {bytes} bytes in {}", dir.display()),
-                    cause: cause.into(),
-                });
-            }
-            without.push(format!("preallocation ({cause})"));
-        }
-        Ok(Self { file, position: 0, in_flight: 0 })
-    }
-
-    fn write(&mut self, ring: &mut Ring, piece: usize, bytes: usize) {
-        ring.write(&self.file, piece, bytes, self.position);
-        self.position += bytes as u64;
-        self.in_flight += 1;
-    }
-
-    fn finish(&mut self, done: &Done) -> Result<(), FloorError> {
-        self.in_flight -= 1;
-        if (done.bytes as u64).is_multiple_of(DIRECT_ALIGN_BYTES) && done.bytes > 0 {
-            return Ok(());
-        }
-        Err(FloorError::System { doing: "write a whole piece".into(), cause: io::ErrorKind::WriteZero.into() })
-    }
-}
-
 fn write_only(args: &Floor, ring: &mut Ring, output: Option<Output>) -> Result<u64, FloorError> {
     let Some(mut output) = output else { return Ok(0) };
     let total = args.content.bytes.next_multiple_of(PIECE_BYTES as u64);
     let mut free: Vec<usize> = (0..ring.pieces()).collect();
     free.iter().for_each(|&piece| ring.piece(piece).fill(piece as u8 | 1));
     let mut done = Vec::new();
-    while output.position < total || output.in_flight > 0 {
-        while output.position < total {
+    while output.written < total || output.in_flight > 0 {
+        while output.written < total {
             let Some(piece) = free.pop() else { break };
             output.write(ring, piece, PIECE_BYTES);
         }

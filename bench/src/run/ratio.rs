@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::place::parent;
 use super::report::Report;
 use super::{RunError, measure};
-use crate::args::{Floor, FloorMode, PIECES, RECEIVE_BUFFER_BYTES, Run};
+use crate::args::{FILES, Floor, FloorMode, PIECES, RECEIVE_BUFFER_BYTES, Run};
 use crate::compare::Verdict;
 use crate::floor::{self, Figures, FloorError};
 use crate::units::Bytes;
@@ -59,6 +59,7 @@ pub fn run(args: &Run) -> Result<Ratio, RatioError> {
         core: None,
         source_core: None,
         pieces: PIECES,
+        files: FILES,
         receive_buffer: RECEIVE_BUFFER_BYTES,
         runs: 1,
         json: false,
