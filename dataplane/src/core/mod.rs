@@ -86,10 +86,10 @@ pub fn run(plan: CorePlan) -> Result<(), CoreCause> {
             tracing::warn!(
                 core = number,
                 processor,
-                "without pinning: the system refuses this processor to this process"
+                "without: a pinned core; the system refuses this processor to this process"
             );
         }
-        None => tracing::warn!(core = number, "without pinning: there are fewer processors than cores"),
+        None => tracing::warn!(core = number, "without: a pinned core; there are fewer processors than cores"),
     }
     let ring = "a core cannot have an io_uring (kernel 5.19 or newer, io_uring_disabled = 0, enough locked memory)";
     runtime::run(serve(plan)).map_err(|source| CoreCause { what: ring.to_owned(), source })?
