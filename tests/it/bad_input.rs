@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 use twinlog_tests::command::{Ran, twinlog};
-use twinlog_tests::house::{House, Site};
+use twinlog_tests::house::{CONTROL_PLANE, DATA_PLANE, House, Site};
 use twinlog_tests::kafka::{Broker, Spec};
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;
@@ -128,19 +128,27 @@ fn a_second_instance_on_the_same_folder_is_refused_and_the_first_goes_on() {
 #[test]
 fn an_unwritable_folder_is_refused() {
     let _turn = place::turn();
-    if rustix::process::geteuid().is_root() && Command::new("setpriv").arg("--version").output().is_err() {
-        panic!("setpriv is missing");
+    // A user without powers may not even reach the repository: the programs go where everyone may.
+    let open = tempfile::tempdir().expect("a temporary folder");
+    mode(open.path(), 0o755);
+    for name in ["twinlog", DATA_PLANE, CONTROL_PLANE] {
+        std::fs::copy(place::binary(name), open.path().join(name)).expect("a program copied");
     }
-    let scratch = place::scratch("unwritable");
-    let site = Site::new(scratch.path().join("site"));
-    std::fs::create_dir_all(site.data()).expect("a folder");
-    std::fs::create_dir_all(site.state()).expect("a folder");
+    let site = Site::new(open.path().join("site"));
     for dir in [site.data(), site.state()] {
-        std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o555)).expect("permissions");
+        std::fs::create_dir_all(&dir).expect("a folder");
+        mode(&dir, 0o555);
     }
-    let line = unprivileged(&place::binary("twinlog"), &site.up_arguments()).refused();
+    let line = unprivileged(&open.path().join("twinlog"), &site.up_arguments()).refused();
     clear(&line, &["ermission"]);
     assert!(folders(&site.data()).is_empty());
+    for dir in [site.data(), site.state()] {
+        mode(&dir, 0o755); // so that it can be removed
+    }
+}
+
+fn mode(path: &Path, bits: u32) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(bits)).expect("permissions set");
 }
 
 /// Runs a program without the powers of root, who may write anywhere.
