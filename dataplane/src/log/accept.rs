@@ -26,6 +26,8 @@ pub(super) enum Verdict {
     Take,
     /// It is the first batch of a log that begins inside of it: the first segment begins at this offset instead.
     TakeFrom(i64),
+    /// It lies below the log end as a whole: its bytes are left out, what follows it is judged for itself.
+    LeaveOut,
     /// It does not follow.
     Stop(AppendStop),
 }
@@ -33,6 +35,9 @@ pub(super) enum Verdict {
 /// Judges a batch. Gaps are allowed (compaction leaves them); a batch spanning the start of an empty log is too.
 pub(super) fn judge(have: &Have, batch: &BatchHeader) -> Verdict {
     let (offset, epoch) = (batch.base_offset, batch.leader_epoch);
+    if batch.last_offset() < have.next_offset {
+        return Verdict::LeaveOut;
+    }
     if epoch > have.epoch_max {
         return Verdict::Stop(AppendStop::NewerEpoch { offset, epoch });
     }
@@ -45,7 +50,7 @@ pub(super) fn judge(have: &Have, batch: &BatchHeader) -> Verdict {
     if offset >= have.next_offset {
         return Verdict::Take;
     }
-    if have.empty && batch.last_offset() >= have.next_offset {
+    if have.empty {
         return Verdict::TakeFrom(offset);
     }
     let (last_offset, next_offset) = (batch.last_offset(), have.next_offset);
@@ -76,7 +81,16 @@ mod tests {
         assert!(matches!(judge(&HAVE, &batch(90, 20, 3)), Verdict::Stop(AppendStop::Overlap { .. })));
         let empty = Have { empty: true, last_epoch: -1, ..HAVE };
         assert!(matches!(judge(&empty, &batch(90, 20, 3)), Verdict::TakeFrom(90)));
-        assert!(matches!(judge(&empty, &batch(90, 9, 3)), Verdict::Stop(AppendStop::Overlap { .. })));
+    }
+
+    #[test]
+    fn a_batch_that_ends_below_the_log_end_is_left_out_whatever_its_epoch() {
+        let empty = Have { empty: true, last_epoch: -1, ..HAVE };
+        for have in [HAVE, empty] {
+            for epoch in [-1, 2, 3, 9] {
+                assert!(matches!(judge(&have, &batch(90, 9, epoch)), Verdict::LeaveOut));
+            }
+        }
     }
 
     #[test]

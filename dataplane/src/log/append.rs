@@ -23,6 +23,8 @@ pub(super) struct Region {
     received_bytes: u64,
     /// Set at the first stop; later bytes are dropped.
     stopped: bool,
+    /// Bytes still to come of a batch that is left out.
+    left_out_bytes: usize,
     batch_bytes: BatchBytes,
 }
 
@@ -44,6 +46,7 @@ impl<D: Disk> PartitionLog<D> {
             end: RegionEnd::default(),
             received_bytes: 0,
             stopped: false,
+            left_out_bytes: 0,
             batch_bytes: BatchBytes::None,
         });
     }
@@ -135,20 +138,31 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// Makes `lease[range]` a span that can be written without a copy; it nearly always is one already.
-    fn place(&mut self, mut lease: Lease, range: Range<usize>) -> Result<Span, Fault> {
+    fn place(&mut self, lease: Lease, range: Range<usize>) -> Result<Span, Fault> {
         self.ready_to_write()?;
+        let mut span = Span { lease, start: range.start, cursor: range.start, end: range.end };
+        self.begin_at_cursor(&mut span)?;
+        Ok(span)
+    }
+
+    /// Forgets what lies before the span's cursor, and moves the rest to where it can be written without a copy.
+    fn begin_at_cursor(&mut self, span: &mut Span) -> Result<(), Fault> {
         let residue = (self.raw % self.alignment.bytes as u64) as usize;
-        let (start, bytes) = (range.start, range.len());
-        if start % self.alignment.bytes == residue {
-            return Ok(Span { lease, start, cursor: start, end: range.end });
+        let range = span.cursor..span.end;
+        span.start = span.cursor;
+        if span.start % self.alignment.bytes == residue {
+            return Ok(());
         }
-        if residue + bytes <= lease.capacity() {
-            lease.copy_within(range, residue);
-            return Ok(Span { lease, start: residue, cursor: residue, end: residue + bytes });
+        let end = residue + range.len();
+        if end <= span.lease.capacity() {
+            span.lease.copy_within(range, residue);
+        } else {
+            let mut other = self.home.pool.one_off(end).map_err(|e| faults::buffers(&self.dir, e))?;
+            other[residue..end].copy_from_slice(&span.lease[range]);
+            span.lease = other;
         }
-        let mut other = self.home.pool.one_off(residue + bytes).map_err(|e| faults::buffers(&self.dir, e))?;
-        other[residue..residue + bytes].copy_from_slice(&lease[range]);
-        Ok(Span { lease: other, start: residue, cursor: residue, end: residue + bytes })
+        (span.start, span.cursor, span.end) = (residue, residue, end);
+        Ok(())
     }
 
     /// A stage to gather small runs in: the one whose write waits for the block that it shares, if there is one.
@@ -199,6 +213,7 @@ impl<D: Disk> PartitionLog<D> {
 
     /// Walks the span from its cursor on. A roll replaces the span by one for the new segment.
     fn walk(&mut self, span: &mut Span) -> Result<(), AppendStop> {
+        self.skip_left_out(span).map_err(|fault| self.stop_with(fault))?;
         loop {
             let fed = match self.walker.feed(&span.lease[span.cursor..span.end]) {
                 Ok(fed) => fed,
@@ -238,6 +253,7 @@ impl<D: Disk> PartitionLog<D> {
             // The log end is not above the batch: stock's max(log end, batch base) is the batch's base.
             Verdict::Take => header.base_offset,
             Verdict::TakeFrom(base) => base,
+            Verdict::LeaveOut => return self.leave_out(header, span).map_err(|fault| self.stop_with(fault)),
             Verdict::Stop(stop) => {
                 if let (AppendStop::NewerEpoch { epoch, .. }, Some(region)) = (&stop, &mut self.region) {
                     region.end.newer_epoch = Some(*epoch);
@@ -253,12 +269,7 @@ impl<D: Disk> PartitionLog<D> {
         let header = self.walker.header_bytes();
         let rest = span.end - span.cursor;
         let bytes = HEADER_BYTES + rest;
-        let pool = &self.home.pool;
-        let pooled = if bytes <= STAGE_BYTES { pool.try_take_stage() } else { pool.try_take() };
-        let mut lease = match pooled.filter(|lease| lease.capacity() >= bytes) {
-            Some(lease) => lease,
-            None => pool.one_off(bytes).map_err(|e| faults::buffers(&self.dir, e))?,
-        };
+        let mut lease = self.lease_of(bytes)?;
         lease[..HEADER_BYTES].copy_from_slice(header);
         lease[HEADER_BYTES..bytes].copy_from_slice(&span.lease[span.cursor..span.end]);
         let new = Span { lease, start: 0, cursor: HEADER_BYTES, end: bytes };
@@ -266,6 +277,50 @@ impl<D: Disk> PartitionLog<D> {
         let old_bytes = self.countable(&old, true);
         self.submit(old, old_bytes);
         self.roll(base)
+    }
+
+    /// A buffer of at least so many bytes; a roll cannot wait for one.
+    fn lease_of(&self, bytes: usize) -> Result<Lease, Fault> {
+        let pool = &self.home.pool;
+        let pooled = if bytes <= STAGE_BYTES { pool.try_take_stage() } else { pool.try_take() };
+        match pooled.filter(|lease| lease.capacity() >= bytes) {
+            Some(lease) => Ok(lease),
+            None => pool.one_off(bytes.max(1)).map_err(|e| faults::buffers(&self.dir, e)),
+        }
+    }
+
+    /// Submits what stands before the batch whose header ends at the cursor, and goes on behind that batch.
+    fn leave_out(&mut self, header: &BatchHeader, span: &mut Span) -> Result<(), Fault> {
+        if let Some(region) = &mut self.region {
+            region.left_out_bytes = header.size_bytes() - HEADER_BYTES;
+            region.end.left_out.get_or_insert((header.base_offset, header.last_offset()));
+        }
+        self.walker.reset();
+        let kept = self.countable(span, true);
+        if kept > 0 {
+            let rest = span.end - span.cursor;
+            let mut lease = self.lease_of(rest)?;
+            lease[..rest].copy_from_slice(&span.lease[span.cursor..span.end]);
+            let old = std::mem::replace(span, Span { lease, start: 0, cursor: 0, end: rest });
+            self.submit(old, kept);
+        }
+        self.raw = self.active.end;
+        if let Some(tails) = &mut self.tails {
+            tails.rewind();
+        }
+        self.begin_at_cursor(span)?;
+        self.skip_left_out(span)
+    }
+
+    /// Goes past what the span holds of a batch that is left out.
+    fn skip_left_out(&mut self, span: &mut Span) -> Result<(), Fault> {
+        let Some(region) = self.region.as_mut().filter(|region| region.left_out_bytes > 0) else {
+            return Ok(());
+        };
+        let skipped = region.left_out_bytes.min(span.end - span.cursor);
+        region.left_out_bytes -= skipped;
+        span.cursor += skipped;
+        self.begin_at_cursor(span)
     }
 
     /// The batch that ends at the cursor is whole and its checksum right: everything derived from headers moves on.

@@ -115,6 +115,9 @@ pub struct RegionEnd {
     pub cut_off_bytes: u64,
     /// Declared size of the batch that was cut off, once its header was seen: ask for at least as much.
     pub cut_off_batch_bytes: Option<u32>,
+    /// First and last offset of the first batch that was left out because it ends below the log end; its bytes are among
+    /// `cut_off_bytes`.
+    pub left_out: Option<(i64, i64)>,
     /// The epoch of the batch that was not taken because it is above `epoch_max`.
     pub newer_epoch: Option<i32>,
     /// The size of every accepted batch, if all had the same (the last may be cut off): what to align fetches to.
@@ -158,7 +161,7 @@ pub enum AppendStop {
         /// The epoch of the batch before.
         last: i32,
     },
-    /// The batch begins below the end of the log.
+    /// The batch begins below the end of the log and ends above it, or a region held nothing but batches below it.
     Overlap {
         /// Base offset of the batch.
         offset: i64,

@@ -162,7 +162,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
     }
 
     /// A region has ended, whole or not.
-    pub(super) fn region_over(&mut self, member: u32, region: Region, stop: Option<AppendStop>) {
+    pub(super) fn region_over(&mut self, member: u32, region: Region, mut stop: Option<AppendStop>) {
         let partition = Rc::clone(&self.members[member as usize].partition);
         if let Some(end) = partition.close_region(region) {
             let metrics = &self.crew.shared.metrics;
@@ -172,6 +172,10 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             self.crew.shared.unflushed(end.bytes);
             if let Some(epoch) = end.newer_epoch {
                 self.crew.fence(&partition, epoch);
+            }
+            if let (0, Some((offset, last_offset))) = (end.batches, end.left_out) {
+                // The same would come for ever.
+                stop.get_or_insert(AppendStop::Overlap { offset, last_offset, next_offset: end.next_offset });
             }
         }
         if let Some(stop) = stop {

@@ -191,3 +191,35 @@ fn a_source_that_cannot_be_reached_is_said_and_tried_for_ever() {
     world.wait_caught_up(&source);
     world.stop_and_compare(&source);
 }
+
+#[test]
+fn whole_batches_below_our_end_are_dropped_but_a_source_with_nothing_else_stops_its_partition() {
+    let source = Source::start(vec![SourceLog::of(20, 2, 5000), SourceLog::of(20, 2, 200_000)], 1);
+    source.change(|cluster| {
+        cluster.change = |cluster, index, offset, part| {
+            // The batch before comes again in front of what was asked for.
+            let before = cluster.logs[index as usize].batches.iter().find(|(_, end, _)| *end == offset);
+            if let Some((_, _, bytes)) = before.filter(|_| !part.records.is_empty()) {
+                part.records.splice(0..0, bytes.iter().copied());
+            }
+        };
+    });
+    let mut world = World::new(&source);
+    world.set("mirror.fetch.max.bytes", "450000");
+    world.assign();
+    world.wait_caught_up(&source);
+    source.change(|cluster| {
+        cluster.change = |cluster, index, _, part| {
+            if index == 0 {
+                part.records.clone_from(&cluster.logs[0].batches[3].2);
+            }
+        };
+        cluster.logs[0].push(10, 2, 700);
+    });
+    let failed = world.wait_failed(0, FaultCode::DIVERGED);
+    assert_eq!((failed.leo, failed.fault_from, failed.fault_to), (200, 30, 200));
+    source.change(|cluster| cluster.change = |_, _, _, _| {});
+    world.want(|p| p.attempt = 1);
+    world.wait_caught_up(&source);
+    world.stop_and_compare(&source);
+}

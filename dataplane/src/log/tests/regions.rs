@@ -177,3 +177,30 @@ fn an_idle_log_gives_back_its_descriptor_and_goes_on_in_the_middle_of_a_block() 
         assert!(std::fs::read(data.path().join("golden-0/00000000000000000000.log")).unwrap() == wanted);
     });
 }
+
+#[test]
+fn whole_batches_below_the_log_end_are_left_out_wherever_they_stand() {
+    tokio_uring::start(async {
+        let home = home();
+        // The log ends at 5: old ones first, in the middle, and last; between them what follows.
+        let parts = [run(0..5, 1500), run(5..9, 1500), run(2..7, 900), run(9..30, 1500), run(8..10, 61)];
+        let bytes = parts.concat();
+        for way in [350, 1500, 5000, 1 << 20].map(Way::Pieces).into_iter().chain([61, 700, 9000].map(Way::Runs)) {
+            let data = tempfile::tempdir().unwrap();
+            let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+            feed(&mut log, &home, &run(0..5, 1500), way).await;
+            if let Way::Runs(_) = way {
+                log.settle().await.unwrap();
+            }
+            let end = feed(&mut log, &home, &bytes, way).await;
+            assert_eq!((end.next_offset, end.batches, end.left_out), (30, 25, Some((0, 0))), "{way:?}");
+            assert_eq!(end.cut_off_bytes, 5 * 1500 + 5 * 900 + 2 * 61, "{way:?}");
+            let end = feed(&mut log, &home, &run(3..9, 1500)[..4000], way).await;
+            assert_eq!((end.next_offset, end.batches, end.left_out), (30, 0, Some((3, 3))), "{way:?}");
+            feed(&mut log, &home, &run(30..32, 1500), way).await;
+            log.finish().await.unwrap();
+            let stored = std::fs::read(data.path().join("golden-0/00000000000000000000.log")).unwrap();
+            assert!(stored == run(0..32, 1500), "{way:?}");
+        }
+    });
+}
