@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -25,7 +26,12 @@ impl Drop for Up {
     }
 }
 
+/// Programs are written and processes made one after the other: a process made while another thread still writes a program
+/// would hold that file open, and the kernel would refuse to run it (ETXTBSY).
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn up(dataplane: &str, controlplane: &str, more: &[&str]) -> Up {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("twinlog");
     fs::copy(env!("CARGO_BIN_EXE_twinlog"), &program).unwrap();
@@ -52,6 +58,7 @@ impl Up {
     }
 
     fn signal(&self, pid: i32, signal: &str) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
     }
 
