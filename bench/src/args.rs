@@ -89,14 +89,15 @@ pub struct Serve {
     pub until_stdin_ends: bool,
 }
 
-/// Files that the floor writes.
-pub const FILES: u16 = 1;
+/// Files that the floor writes: one for each partition of the large profile, as the mirror has them. With one file the floor stays
+/// further below what fio writes.
+pub const FILES: u16 = 8;
 
 /// The floor's receive buffer: a larger one does not make it faster and falls out of cache.
 pub const RECEIVE_BUFFER_BYTES: u32 = 4 << 20;
 
-/// Pieces of memory that the floor works with unless told otherwise: one receives, 16 are written, as deep as the data plane writes.
-pub const PIECES: u16 = 17;
+/// Pieces of memory that the floor works with unless told otherwise: as many as a core of the data plane has.
+pub const PIECES: u16 = 32;
 
 /// `twinlog-bench floor`.
 #[derive(Debug, Clone, Args)]
