@@ -49,7 +49,10 @@ apis! {
     FETCH = 1, "Fetch", served None, sent Some(12..=17), flexible 12;
     LIST_OFFSETS = 2, "ListOffsets", served Some(1..=11), sent Some(6..=8), flexible 6;
     METADATA = 3, "Metadata", served Some(0..=13), sent Some(9..=13), flexible 9;
+    OFFSET_COMMIT = 8, "OffsetCommit", served None, sent Some(6..=9), flexible 8;
+    OFFSET_FETCH = 9, "OffsetFetch", served None, sent Some(6..=9), flexible 6;
     FIND_COORDINATOR = 10, "FindCoordinator", served Some(0..=7), sent Some(3..=7), flexible 3;
+    LIST_GROUPS = 16, "ListGroups", served None, sent Some(0..=5), flexible 3;
     SASL_HANDSHAKE = 17, "SaslHandshake", served None, sent Some(1..=1), flexible NEVER;
     API_VERSIONS = 18, "ApiVersions", served Some(0..=4), sent Some(0..=4), flexible 3;
     INIT_PRODUCER_ID = 22, "InitProducerId", served Some(0..=5), sent None, flexible 2;
@@ -58,6 +61,8 @@ apis! {
     SASL_AUTHENTICATE = 36, "SaslAuthenticate", served None, sent Some(0..=2), flexible 2;
     INCREMENTAL_ALTER_CONFIGS = 44, "IncrementalAlterConfigs", served Some(0..=1), sent Some(0..=1), flexible 1;
     DESCRIBE_CLUSTER = 60, "DescribeCluster", served Some(0..=2), sent Some(0..=2), flexible 0;
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90, "DescribeShareGroupOffsets", served None, sent Some(0..=1), flexible 0;
+    ALTER_SHARE_GROUP_OFFSETS = 91, "AlterShareGroupOffsets", served None, sent Some(0..=0), flexible 0;
     CREATE_MIRROR = MIRROR_KEY_BASE + 94, "CreateMirror", served Some(0..=0), sent Some(0..=0), flexible 0;
     START_MIRROR_TOPICS = MIRROR_KEY_BASE + 95, "StartMirrorTopics", served Some(0..=0), sent Some(0..=0), flexible 0;
     STOP_MIRROR_TOPICS = MIRROR_KEY_BASE + 96, "StopMirrorTopics", served Some(0..=0), sent Some(0..=0), flexible 0;
@@ -71,6 +76,7 @@ apis! {
     DELETE_MIRROR = MIRROR_KEY_BASE + 104, "DeleteMirror", served Some(0..=0), sent Some(0..=0), flexible 0;
     ADD_TOPICS_TO_MIRROR = MIRROR_KEY_BASE + 110, "AddTopicsToMirror", served Some(0..=0), sent None, flexible 0;
     REMOVE_TOPICS_FROM_MIRROR = MIRROR_KEY_BASE + 111, "RemoveTopicsFromMirror", served Some(0..=0), sent None, flexible 0;
+    SYNC_MIRROR = MIRROR_KEY_BASE + 112, "SyncMirror", served Some(0..=0), sent Some(0..=0), flexible 0;
 }
 
 /// The table's row of a key.

@@ -25,6 +25,8 @@ public class MessageVectors {
         {"ApiVersions", "0", "4"}, {"DescribeCluster", "0", "2"}, {"DescribeConfigs", "1", "4"}, {"FindCoordinator", "0", "6"},
         {"IncrementalAlterConfigs", "0", "1"}, {"InitProducerId", "0", "5"}, {"ListOffsets", "1", "11"}, {"Metadata", "0", "13"},
         {"OffsetForLeaderEpoch", "2", "4"}, {"SaslAuthenticate", "0", "2"}, {"SaslHandshake", "0", "1"}, {"Fetch", "4", "18"},
+        {"ListGroups", "0", "5"}, {"OffsetFetch", "6", "9"}, {"OffsetCommit", "6", "9"}, {"DescribeShareGroupOffsets", "0", "1"},
+        {"AlterShareGroupOffsets", "0", "0"},
     };
     static final Random random = new Random(1279);
 

@@ -11,6 +11,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 
 pub mod add_topics_to_mirror;
+pub mod alter_share_group_offsets;
 pub mod api_versions;
 pub mod assignment;
 pub mod create_mirror;
@@ -18,15 +19,19 @@ pub mod delete_mirror;
 pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_mirrors;
+pub mod describe_share_group_offsets;
 pub mod fetch;
 pub mod fetch_request;
 pub mod find_coordinator;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
 pub mod last_mirrored_offsets;
+pub mod list_groups;
 pub mod list_mirrors;
 pub mod list_offsets;
 pub mod metadata;
+pub mod offset_commit;
+pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 pub mod pause_mirror_topics;
 pub mod produce;
@@ -38,6 +43,7 @@ pub mod sasl_handshake;
 pub mod start_mirror_topics;
 pub mod state_log;
 pub mod stop_mirror_topics;
+pub mod sync_mirror;
 pub mod write_mirror_states;
 
 /// A message with a codec for each of its versions.

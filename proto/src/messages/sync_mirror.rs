@@ -1,0 +1,3 @@
+//! pure: what is mirrored besides records follows the source now. Layout: `schemas/sync_mirror.json`.
+
+include!(concat!(env!("OUT_DIR"), "/sync_mirror.rs"));
