@@ -75,6 +75,15 @@ fn a_mirror_lives_through_its_commands() {
         "{lmo}"
     );
 
+    for (args, named) in [
+        (&["lmo", "dr", "--topic", "orders:7"][..], "orders-7"),
+        (&["lmo", "dr", "--topic", "nope"], "nope"),
+        (&["lmo", "--topic", "nope"], "nope"),
+    ] {
+        let ran = site.cli(args);
+        assert!(ran.code == 1 && ran.stderr.contains(named), "{args:?}: {ran:?}");
+    }
+
     oracle.create(&boot, "late", 1, &json!({}));
     source.stop();
     let ran = site.cli(&["topics", "start", "dr", "--topic", "late", "--wait", "--timeout", "2s"]);

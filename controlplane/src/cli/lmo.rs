@@ -15,9 +15,20 @@ struct Line {
     mirror: String,
     topic: String,
     partition: i32,
-    last_mirrored_offset: i64,
+    /// `None` with an error.
+    last_mirrored_offset: Option<i64>,
     last_mirror_epoch: Option<i32>,
     error: Option<&'static str>,
+}
+
+impl Line {
+    /// What an error of a topic as a whole is about is the topic.
+    fn name(&self) -> String {
+        match self.partition {
+            ..0 => self.topic.clone(),
+            index => format!("{}-{index}", self.topic),
+        }
+    }
 }
 
 /// Asks for every partition that the command line names, or for all.
@@ -45,11 +56,18 @@ pub(super) fn run(args: &Lmo) -> Result<(), Failure> {
         }
     }
     print(&lines, args.ask.json)?;
+    if let Some(nobodys) = names.iter().find(|name| lines.iter().all(|line| line.topic != **name)) {
+        return Err(Failure::new(
+            format_args!("topic {nobodys} has no last mirrored offset"),
+            "no mirror has it",
+            "`twinlog mirrors describe` shows the topics of all mirrors",
+        ));
+    }
     match lines.iter().find(|line| line.error.is_some()) {
         Some(bad) => Err(Failure::new(
-            format_args!("{}-{} of mirror {} has no last mirrored offset", bad.topic, bad.partition, bad.mirror),
+            format_args!("mirror {} has no {}", bad.mirror, bad.name()),
             bad.error.unwrap_or_default(),
-            "`twinlog mirrors describe` shows the partitions",
+            "`twinlog mirrors describe` shows its topics and partitions",
         )),
         None => Ok(()),
     }
@@ -99,7 +117,7 @@ fn ask(
                 mirror: mirror.to_owned(),
                 topic: topic.name.clone(),
                 partition: partition.partition_index,
-                last_mirrored_offset: partition.last_mirrored_offset,
+                last_mirrored_offset: Some(partition.last_mirrored_offset).filter(|offset| *offset >= 0),
                 last_mirror_epoch: Some(partition.last_mirror_epoch).filter(|epoch| *epoch >= 0),
                 error: (partition.error_code != 0).then(|| ErrorCode(partition.error_code).name()),
             });
@@ -120,8 +138,8 @@ fn print(lines: &[Line], json: bool) -> Result<(), Failure> {
         .map(|line| {
             vec![
                 line.mirror.clone(),
-                format!("{}-{}", line.topic, line.partition),
-                line.last_mirrored_offset.to_string(),
+                line.name(),
+                output::number(line.last_mirrored_offset),
                 output::number(line.last_mirror_epoch.map(i64::from)),
                 line.error.unwrap_or_default().to_owned(),
             ]

@@ -1,13 +1,18 @@
 //! pure: LastMirroredOffsets: where mirroring into this cluster ended, as recorded; 0 when nothing is.
 //!
-//! No topics asks for all topics of the mirror, and no partitions for all partitions of the topic.
+//! No topics asks for all topics of the mirror, and no partitions for all partitions of the topic. What does not exist has
+//! no position, not the position 0: whoever cuts a log by this answer must not cut all of it for a wrong name.
 
-use crate::mirror::catalog::{Catalog, Topic};
-use crate::rpc::{Refusal, once};
-use std::sync::Arc;
+use crate::mirror::catalog::Catalog;
+use crate::rpc::Refusal;
+use crate::rpc::topic_selection::{self, AskedTopic};
+use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::last_mirrored_offsets::{
     LastMirroredOffsetsRequest, LastMirroredOffsetsResponse, PartitionResult, TopicData, TopicResult,
 };
+
+/// Stands for the whole of a topic that does not exist and of which no partition was named.
+const WHOLE_TOPIC: i32 = -1;
 
 /// The answer.
 #[must_use]
@@ -20,33 +25,33 @@ pub fn handle(request: &LastMirroredOffsetsRequest, catalog: &Catalog) -> LastMi
             ..LastMirroredOffsetsResponse::default()
         };
     };
-    let all = |topic: &Topic| topic.partitions.keys().copied().collect::<Vec<i32>>();
-    let topics = if request.topics.is_empty() {
-        mirror.topics.iter().map(|(name, topic)| result(name, Some(topic), all(topic))).collect()
-    } else {
-        let one = |asked: &TopicData| {
-            let known = mirror.topics.get(&asked.name);
-            let partitions = match known {
-                Some(topic) if asked.partitions.is_empty() => all(topic),
-                _ => asked.partitions.iter().map(|partition| partition.partition_index).collect(),
-            };
-            result(&asked.name, known, partitions)
-        };
-        let indexes = |asked: &TopicData| asked.partitions.iter().map(|p| p.partition_index).collect::<Vec<_>>();
-        once(&request.topics, |asked| (&asked.name, indexes(asked))).map(one).collect()
-    };
+    let indexes = |asked: &TopicData| asked.partitions.iter().map(|p| p.partition_index).collect();
+    let asked = request.topics.iter().map(|asked| (asked.name.clone(), indexes(asked)));
+    let topics = topic_selection::partitions(mirror, asked).into_iter().map(result).collect();
     LastMirroredOffsetsResponse { topics, ..LastMirroredOffsetsResponse::default() }
 }
 
-fn result(name: &str, topic: Option<&Arc<Topic>>, partitions: Vec<i32>) -> TopicResult {
-    let one = |index: i32| {
-        let last = topic.and_then(|topic| topic.partitions.get(&index)?.last_mirrored);
+fn result(asked: AskedTopic<'_>) -> TopicResult {
+    let absent = |partition_index: i32| PartitionResult {
+        partition_index,
+        last_mirrored_offset: -1,
+        last_mirror_epoch: -1,
+        error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0,
+    };
+    let one = |partition_index: i32| {
+        let Some(known) = asked.topic.and_then(|topic| topic.partitions.get(&partition_index)) else {
+            return absent(partition_index);
+        };
         PartitionResult {
-            partition_index: index,
-            last_mirrored_offset: last.map_or(0, |last| last.offset),
-            last_mirror_epoch: last.map_or(-1, |last| last.epoch),
+            partition_index,
+            last_mirrored_offset: known.last_mirrored.map_or(0, |last| last.offset),
+            last_mirror_epoch: known.last_mirrored.map_or(-1, |last| last.epoch),
             error_code: 0,
         }
     };
-    TopicResult { name: name.to_owned(), partitions: partitions.into_iter().map(one).collect() }
+    let mut partitions: Vec<PartitionResult> = asked.partitions.iter().map(|index| one(*index)).collect();
+    if asked.topic.is_none() && partitions.is_empty() {
+        partitions.push(absent(WHOLE_TOPIC));
+    }
+    TopicResult { name: asked.name, partitions }
 }

@@ -2,9 +2,9 @@
 //!
 //! No topics asks for all topics of the mirror, and no partitions for all partitions of the topic.
 
-use crate::mirror::catalog::{Catalog, Standing, Topic};
-use crate::rpc::{Refusal, once};
-use std::sync::Arc;
+use crate::mirror::catalog::{Catalog, Standing};
+use crate::rpc::Refusal;
+use crate::rpc::topic_selection::{self, AskedTopic};
 use twinlog_proto::messages::read_mirror_states::{
     PartitionResult, ReadMirrorStatesRequest, ReadMirrorStatesResponse, TopicData, TopicResult,
 };
@@ -23,27 +23,15 @@ pub fn handle(request: &ReadMirrorStatesRequest, catalog: &Catalog) -> ReadMirro
             ..ReadMirrorStatesResponse::default()
         };
     };
-    let all = |topic: &Topic| topic.partitions.keys().copied().collect::<Vec<i32>>();
-    let topics = if request.topics.is_empty() {
-        mirror.topics.iter().map(|(name, topic)| result(name, Some(topic), all(topic))).collect()
-    } else {
-        let one = |asked: &TopicData| {
-            let known = mirror.topics.get(&asked.name);
-            let partitions = match known {
-                Some(topic) if asked.partitions.is_empty() => all(topic),
-                _ => asked.partitions.iter().map(|partition| partition.partition_index).collect(),
-            };
-            result(&asked.name, known, partitions)
-        };
-        let indexes = |asked: &TopicData| asked.partitions.iter().map(|p| p.partition_index).collect::<Vec<_>>();
-        once(&request.topics, |asked| (&asked.name, indexes(asked))).map(one).collect()
-    };
+    let indexes = |asked: &TopicData| asked.partitions.iter().map(|p| p.partition_index).collect();
+    let asked = request.topics.iter().map(|asked| (asked.name.clone(), indexes(asked)));
+    let topics = topic_selection::partitions(mirror, asked).into_iter().map(result).collect();
     ReadMirrorStatesResponse { topics, ..ReadMirrorStatesResponse::default() }
 }
 
-fn result(name: &str, topic: Option<&Arc<Topic>>, partitions: Vec<i32>) -> TopicResult {
+fn result(asked: AskedTopic<'_>) -> TopicResult {
     let one = |index: i32| {
-        let known = topic.and_then(|topic| topic.partitions.get(&index));
+        let known = asked.topic.and_then(|topic| topic.partitions.get(&index));
         let standing = known.map_or_else(Standing::default, |partition| partition.standing.clone());
         let last = known.and_then(|partition| partition.last_mirrored);
         PartitionResult {
@@ -60,5 +48,5 @@ fn result(name: &str, topic: Option<&Arc<Topic>>, partitions: Vec<i32>) -> Topic
             previous_state: standing.previous.code(),
         }
     };
-    TopicResult { name: name.to_owned(), partitions: partitions.into_iter().map(one).collect() }
+    TopicResult { partitions: asked.partitions.iter().map(|index| one(*index)).collect(), name: asked.name }
 }

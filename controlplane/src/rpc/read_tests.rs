@@ -69,18 +69,33 @@ fn describe_tells_what_the_board_shows_and_that_a_partition_is_fenced() {
 }
 
 #[test]
-fn positions_and_states_that_nobody_recorded_are_zero_and_unknown() {
-    let partitions = |index| vec![lmo::PartitionData { partition_index: index }];
-    let topic = |name: &str, index| lmo::TopicData { name: name.into(), partitions: partitions(index) };
-    let topics = vec![topic("stopped", 0), topic("flows", 0), topic("nope", 7)];
+fn positions_and_states_that_nobody_recorded_are_zero_and_unknown_and_what_does_not_exist_has_no_position() {
+    let partitions = |indexes: &[i32]| indexes.iter().map(|i| lmo::PartitionData { partition_index: *i }).collect();
+    let topic = |name: &str, indexes: &[i32]| lmo::TopicData { name: name.into(), partitions: partitions(indexes) };
+    let topics = vec![
+        topic("stopped", &[0]),
+        topic("flows", &[]),
+        topic("nope", &[7]),
+        topic("flows", &[3, 0]),
+        topic("theirs", &[]),
+    ];
     let request = LastMirroredOffsetsRequest { mirror_name: "m".into(), topics };
     let answer = last_mirrored_offsets::handle(&request, &world());
-    let told: Vec<(i64, i32)> = answer
-        .topics
-        .iter()
-        .map(|t| (t.partitions[0].last_mirrored_offset, t.partitions[0].last_mirror_epoch))
-        .collect();
-    assert_eq!(told, [(10, 0), (0, -1), (0, -1)]);
+    let mut told = Vec::new();
+    for topic in &answer.topics {
+        let row = |p: &lmo::PartitionResult| {
+            (topic.name.clone(), p.partition_index, p.last_mirrored_offset, p.last_mirror_epoch, p.error_code)
+        };
+        told.extend(topic.partitions.iter().map(row));
+    }
+    let expected = [
+        ("stopped", 0, 10, 0, 0),
+        ("flows", 0, 0, -1, 0),
+        ("flows", 3, -1, -1, 3),
+        ("nope", 7, -1, -1, 3),
+        ("theirs", -1, -1, -1, 3),
+    ];
+    assert_eq!(told, expected.map(|(name, index, offset, epoch, code)| (name.to_owned(), index, offset, epoch, code)));
     let request = LastMirroredOffsetsRequest { mirror_name: "no".into(), topics: Vec::new() };
     assert_eq!(last_mirrored_offsets::handle(&request, &world()).error_code, 1137);
 

@@ -1,12 +1,13 @@
 //! pure: which topics of a mirror a request is about, and what is wrong with those that it names.
 //!
-//! Shared by stop, pause and resume. Names and patterns are alternatives; a topic that is asked for twice is one.
+//! Shared by stop, pause and resume, and by the requests that look at partitions. Names and patterns are alternatives; a
+//! topic or partition that is asked for twice is one.
 
 use crate::limits::ANSWER_TEXT_CHARS_MAX;
-use crate::mirror::catalog::{Catalog, Topic};
+use crate::mirror::catalog::{Catalog, Mirror, Topic};
 use crate::mirror::patterns::Patterns;
 use crate::rpc::Refusal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::Uuid;
 
@@ -46,6 +47,44 @@ fn find<'c>(catalog: &'c Catalog, mirror: Option<&str>, id: Uuid, name: &str) ->
         return Err(Refusal::new(ErrorCode::INCONSISTENT_TOPIC_ID, message));
     }
     Ok((owner, topic))
+}
+
+/// A topic and those of its partitions that a request asks about.
+#[derive(Debug)]
+pub struct AskedTopic<'c> {
+    /// As it was asked for.
+    pub name: String,
+    /// `None` when the mirror has no such topic.
+    pub topic: Option<&'c Topic>,
+    /// Partitions, known or not.
+    pub partitions: BTreeSet<i32>,
+}
+
+/// The partitions of `mirror` that `asked` is about, topics in its order: no topics asks for all, and no partitions for
+/// all partitions of the topic.
+#[must_use]
+pub fn partitions<'c>(mirror: &'c Mirror, asked: impl Iterator<Item = (String, Vec<i32>)>) -> Vec<AskedTopic<'c>> {
+    let (mut found, mut at) = (Vec::new(), BTreeMap::new());
+    for (name, mut indexes) in asked {
+        let topic = mirror.topics.get(&name).map(AsRef::as_ref);
+        if let (Some(topic), true) = (topic, indexes.is_empty()) {
+            indexes = topic.partitions.keys().copied().collect();
+        }
+        let place = *at.entry(name.clone()).or_insert(found.len());
+        if place == found.len() {
+            found.push(AskedTopic { name, topic, partitions: BTreeSet::new() });
+        }
+        found[place].partitions.extend(indexes);
+    }
+    if found.is_empty() {
+        let every = |(name, topic): (&String, &'c std::sync::Arc<Topic>)| AskedTopic {
+            name: name.clone(),
+            topic: Some(topic.as_ref()),
+            partitions: topic.partitions.keys().copied().collect(),
+        };
+        found = mirror.topics.iter().map(every).collect();
+    }
+    found
 }
 
 /// The texts of all refusals in one line, as many as an answer can carry; `None` when there are none.
