@@ -11,7 +11,6 @@ pub mod limits;
 pub mod metrics;
 pub mod mirror;
 pub mod node;
-pub mod parent;
 pub mod plane;
 pub mod refresh;
 pub mod rpc;

@@ -64,8 +64,6 @@ pub const COMMIT_QUEUE_MAX: usize = 1_024;
 pub const BOARD_POLL: Duration = Duration::from_millis(100);
 /// How often an absent data plane is looked for.
 pub const ATTACH_RETRY: Duration = Duration::from_millis(200);
-/// How often the parent process is checked for being alive.
-pub const PARENT_POLL: Duration = Duration::from_millis(250);
 
 /// Time for one question to a source, connection and all retries included.
 pub const SOURCE_ASK: Duration = Duration::from_secs(10);

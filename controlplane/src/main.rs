@@ -4,7 +4,6 @@ use clap::{Parser, ValueEnum};
 use controlplane::config::{Config, Flags};
 use controlplane::error::Fatal;
 use controlplane::node::Node;
-use controlplane::parent;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -104,7 +103,6 @@ async fn serve(config: Config) -> Result<(), Fatal> {
         signal(SignalKind::terminate()).map_err(|cause| Fatal::new("cannot wait for signals", cause, remedy))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|cause| Fatal::new("cannot wait for signals", cause, remedy))?;
-    let parent = parent::watch();
     let node = Node::open(config).await?;
     let (listen, metrics) =
         node.addresses().map_err(|cause| Fatal::new("cannot tell the own addresses", cause, remedy))?;
@@ -116,7 +114,6 @@ async fn serve(config: Config) -> Result<(), Fatal> {
         tokio::select! {
             _ = terminate.recv() => info!("stopping: SIGTERM"),
             _ = interrupt.recv() => info!("stopping: SIGINT"),
-            () = parent => info!("stopping: the parent process is gone"),
         }
     })
     .await;
