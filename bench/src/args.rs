@@ -19,7 +19,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve the embedded source: a Kafka broker whose topic is computed from a seed
+    /// Serve the embedded source: a Kafka broker whose topics are computed from a seed
     Serve(Serve),
     /// Measure the floor: receive, check and write in one loop, the denominator of every other figure
     Floor(Floor),
@@ -30,9 +30,15 @@ pub enum Command {
 /// What the embedded source holds.
 #[derive(Debug, Clone, Args)]
 pub struct Content {
-    /// Number of partitions
+    /// Number of partitions of each topic
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub partitions: u32,
+    /// Number of topics; with more than one they are called NAME-00000, NAME-00001 and so on
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub topics: u32,
+    /// How many of the topics (the first ones) hold data [default: all]
+    #[arg(long, value_name = "TOPICS")]
+    pub topics_with_data: Option<u32>,
     /// Bytes of all partitions together at the start, rounded up to whole batches
     #[arg(long, default_value = "2GiB", value_parser = parse_bytes)]
     pub bytes: u64,
@@ -56,11 +62,13 @@ pub struct Content {
 Commands on standard input:
   pace RATE SECONDS   make batches fetchable at RATE bytes per second, on a fixed schedule; the answer on standard
                       output says when each is due: `pace start_ns=N rate=N batch_bytes=N first=K batches=N`, and
-                      `pace done` after the last. Paced batch k (counted from K) goes to partition k mod PARTITIONS.
+                      `pace done` after the last. Paced batch k (counted from K) goes to partition k mod PARTITIONS, which
+                      counts through all topics that hold data.
   quit                end
 
 Examples:
   twinlog-bench serve --listen 127.0.0.1:9092 --partitions 4 --bytes 1GiB
+  twinlog-bench serve --listen 127.0.0.1:9092 --topics 5000 --partitions 10 --topics-with-data 10 --bytes 1GiB
   twinlog-bench serve --bytes 0 --rate 50MB --duration 10 --batch-bytes 16KiB")]
 pub struct Serve {
     /// Where to listen; port 0 takes a free one
@@ -256,6 +264,8 @@ impl Run {
         };
         Content {
             partitions: self.partitions.unwrap_or(partitions),
+            topics: 1,
+            topics_with_data: None,
             bytes: self.bytes.unwrap_or(bytes),
             batch_bytes: self.batch_bytes.unwrap_or(batch_bytes),
             record_bytes: self.record_bytes.unwrap_or(1000),

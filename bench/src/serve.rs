@@ -43,7 +43,7 @@ enum Told {
 pub fn run(args: &Serve) -> Result<(), ServeError> {
     let broker = Broker::start(config(args))?;
     let cluster = broker.cluster();
-    say(&format!("serve ready listen={} cluster={} topic={}", broker.address(), cluster.id, broker.store().topic()))?;
+    say(&format!("serve ready listen={} cluster={} topic={}", broker.address(), cluster.id, args.content.topic))?;
     let (tell, told) = mpsc::channel();
     let until_stdin_ends = args.until_stdin_ends;
     let from_stdin = tell.clone();
@@ -76,6 +76,8 @@ pub fn config(args: &Serve) -> Config {
     Config {
         listen: args.listen,
         topic: content.topic.clone(),
+        topics: content.topics,
+        topics_with_data: topics_with_data(content),
         partitions: content.partitions,
         batches_each: batches_each(content),
         shape: shape(content, args.leader_epoch),
@@ -83,10 +85,17 @@ pub fn config(args: &Serve) -> Config {
     }
 }
 
-/// Batches of each partition that hold at least the wanted bytes together.
+/// How many of the topics hold data.
+#[must_use]
+pub fn topics_with_data(content: &Content) -> u32 {
+    content.topics_with_data.unwrap_or(content.topics).min(content.topics)
+}
+
+/// Batches of each partition of a topic with data that hold at least the wanted bytes together.
 #[must_use]
 pub fn batches_each(content: &Content) -> u64 {
-    content.bytes.div_ceil(u64::from(content.partitions) * content.batch_bytes.max(1))
+    let partitions = u64::from(content.partitions) * u64::from(topics_with_data(content)).max(1);
+    content.bytes.div_ceil(partitions * content.batch_bytes.max(1))
 }
 
 /// The shape of the batches; sizes beyond 32 bits are out of bounds all the same.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::args::Content;
+use crate::serve::topics_with_data;
 
 /// A program that did not start as it should.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +78,8 @@ impl Source {
         command.args(["serve", "--until-stdin-ends", "--listen", "127.0.0.1:0", "--topic", &content.topic]);
         for (flag, value) in [
             ("--partitions", u64::from(content.partitions)),
+            ("--topics", u64::from(content.topics)),
+            ("--topics-with-data", u64::from(topics_with_data(content))),
             ("--bytes", content.bytes),
             ("--batch-bytes", content.batch_bytes),
             ("--record-bytes", content.record_bytes),

@@ -29,6 +29,8 @@ fn source(batches_each: u64) -> Broker {
     Broker::start(Config {
         listen: "127.0.0.1:0".parse().unwrap(),
         topic: "orders".into(),
+        topics: 1,
+        topics_with_data: 1,
         partitions: 3,
         batches_each,
         shape: Shape { seed: 42, batch_bytes: BATCH_BYTES, record_bytes: 100, leader_epoch: EPOCH },
@@ -105,7 +107,7 @@ fn request(source: &Broker, wants: &[(i32, i64)]) -> FetchRequest {
         session_epoch: -1,
         topics: vec![FetchTopic {
             topic: "orders".into(),
-            topic_id: source.store().topic_id(),
+            topic_id: source.store().topics()[0].id,
             partitions: partitions.collect(),
         }],
         ..Default::default()

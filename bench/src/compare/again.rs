@@ -234,6 +234,8 @@ mod tests {
         let source = Broker::start(Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             topic: "t".into(),
+            topics: 1,
+            topics_with_data: 1,
             partitions: 2,
             batches_each: 9,
             shape: Shape { seed: 1, batch_bytes: 3_000_000, record_bytes: 1000, leader_epoch: 0 },

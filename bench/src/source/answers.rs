@@ -30,7 +30,7 @@ use twinlog_proto::reader::Reader;
 use super::batches::FIRST_TIMESTAMP_MS;
 use super::configs;
 use super::read::fenced;
-use super::store::Store;
+use super::store::{Store, Topic};
 
 /// The node id of the only broker.
 pub const NODE_ID: i32 = 1;
@@ -64,7 +64,7 @@ pub struct Cluster {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Its topic.
+    /// Its topics.
     pub store: Store,
 }
 
@@ -131,8 +131,10 @@ fn served_keys() -> Vec<ApiVersion> {
 fn metadata(cluster: &Cluster, version: i16, request: &MetadataRequest) -> MetadataResponse {
     let store = &cluster.store;
     let topics = match &request.topics {
-        None => vec![describe_topic(store)],
-        Some(asked) if asked.is_empty() && version == 0 => vec![describe_topic(store)],
+        None => store.topics().iter().map(|topic| describe_topic(store, topic)).collect(),
+        Some(asked) if asked.is_empty() && version == 0 => {
+            store.topics().iter().map(|topic| describe_topic(store, topic)).collect()
+        }
         Some(asked) => asked.iter().map(|topic| describe_asked(store, topic)).collect(),
     };
     MetadataResponse {
@@ -150,12 +152,12 @@ fn metadata(cluster: &Cluster, version: i16, request: &MetadataRequest) -> Metad
 }
 
 fn describe_asked(store: &Store, asked: &MetadataRequestTopic) -> MetadataResponseTopic {
-    let (is_ours, error) = match &asked.name {
-        Some(name) => (name == store.topic(), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        None => (asked.topic_id == store.topic_id(), ErrorCode::UNKNOWN_TOPIC_ID),
+    let (found, error) = match &asked.name {
+        Some(name) => (store.topic_named(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        None => (store.topic_of(asked.topic_id), ErrorCode::UNKNOWN_TOPIC_ID),
     };
-    if is_ours {
-        return describe_topic(store);
+    if let Some(topic) = found {
+        return describe_topic(store, topic);
     }
     MetadataResponseTopic {
         error_code: error.0,
@@ -165,7 +167,7 @@ fn describe_asked(store: &Store, asked: &MetadataRequestTopic) -> MetadataRespon
     }
 }
 
-fn describe_topic(store: &Store) -> MetadataResponseTopic {
+fn describe_topic(store: &Store, topic: &Topic) -> MetadataResponseTopic {
     let partition = |index: u32| MetadataResponsePartition {
         partition_index: index.cast_signed(),
         leader_id: NODE_ID,
@@ -175,9 +177,9 @@ fn describe_topic(store: &Store) -> MetadataResponseTopic {
         ..Default::default()
     };
     MetadataResponseTopic {
-        name: Some(store.topic().to_owned()),
-        topic_id: store.topic_id(),
-        partitions: (0..store.partitions()).map(partition).collect(),
+        name: Some(topic.name.clone()),
+        topic_id: topic.id,
+        partitions: (0..store.partitions_each()).map(partition).collect(),
         ..Default::default()
     }
 }
@@ -218,10 +220,7 @@ fn list_offset(store: &Store, topic: &str, asked: &ListOffsetsPartition) -> List
 }
 
 fn end_of(store: &Store, topic: &str, partition: i32) -> Option<i64> {
-    if topic != store.topic() {
-        return None;
-    }
-    u32::try_from(partition).ok().and_then(|partition| store.high_watermark(partition))
+    store.high_watermark(store.number_named(topic, partition)?)
 }
 
 fn find_coordinator(version: i16, request: &FindCoordinatorRequest) -> FindCoordinatorResponse {

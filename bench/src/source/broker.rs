@@ -17,14 +17,14 @@ use super::batches::{Batches, Shape, ShapeError, seeded_uuid};
 use super::fetch::{self, Key};
 use super::outgoing::Outgoing;
 use super::session::Sessions;
-use super::store::Store;
+use super::store::{Store, Topic};
 
 /// Bytes of the largest request that is read.
 pub const REQUEST_BYTES_MAX: u32 = 8 << 20;
 /// Connections served at once.
 pub const CONNECTIONS_MAX: usize = 512;
-/// Partitions that the topic may have.
-pub const PARTITIONS_MAX: u32 = 100_000;
+/// Partitions that all topics together may have.
+pub const PARTITIONS_MAX: u32 = 1 << 20;
 
 const REQUEST_BUFFER_BYTES: usize = 64 << 10;
 
@@ -33,11 +33,15 @@ const REQUEST_BUFFER_BYTES: usize = 64 << 10;
 pub struct Config {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The topic's name.
+    /// The name of the only topic, or what the names of all topics begin with.
     pub topic: String,
-    /// Number of partitions, 1 to [`PARTITIONS_MAX`].
+    /// Number of topics.
+    pub topics: u32,
+    /// How many of them (the first ones) hold data.
+    pub topics_with_data: u32,
+    /// Number of partitions of each topic; 1 to [`PARTITIONS_MAX`] in all topics together.
     pub partitions: u32,
-    /// Batches that every partition holds at the start.
+    /// Batches that every partition of a topic with data holds at the start.
     pub batches_each: u64,
     /// What the batches look like.
     pub shape: Shape,
@@ -52,8 +56,13 @@ pub enum StartError {
     #[error(transparent)]
     Shape(#[from] ShapeError),
     /// The number of partitions is out of bounds.
-    #[error("a topic of {0} partitions cannot be served; choose 1 to {PARTITIONS_MAX}")]
-    Partitions(u32),
+    #[error("{topics} topics of {partitions} partitions cannot be served; choose 1 to {PARTITIONS_MAX} in all")]
+    Partitions {
+        /// The topics.
+        topics: u32,
+        /// The partitions of each.
+        partitions: u32,
+    },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {cause}; choose another address or port 0")]
     Listen {
@@ -87,20 +96,23 @@ impl Broker {
     /// # Errors
     /// When the shape is out of bounds or the address is taken.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        if !(1..=PARTITIONS_MAX).contains(&config.partitions) {
-            return Err(StartError::Partitions(config.partitions));
+        let (topics, partitions) = (config.topics, config.partitions);
+        if !topics.checked_mul(partitions).is_some_and(|all| (1..=PARTITIONS_MAX).contains(&all)) {
+            return Err(StartError::Partitions { topics, partitions });
         }
         let batches = Batches::new(config.shape)?;
         let refused = |cause| StartError::Listen { address: config.listen, cause };
         let listener = TcpListener::bind(config.listen).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let seed = config.shape.seed;
-        let topic_id = seeded_uuid(seed, &config.topic);
+        let names = (0..topics).map(|number| topic_name(&config.topic, topics, number));
+        let named = names.map(|name| Topic { id: seeded_uuid(seed, &name), name }).collect();
+        let filled = (config.topics_with_data, config.batches_each);
         let cluster = Cluster {
             id: seeded_uuid(seed, "cluster").to_string(),
             host: address.ip().to_string(),
             port: address.port(),
-            store: Store::new(config.topic, topic_id, batches, config.partitions, config.batches_each),
+            store: Store::of_topics(named, batches, partitions, filled),
         };
         let shared = Arc::new(Shared {
             cluster,
@@ -127,11 +139,17 @@ impl Broker {
         &self.shared.cluster
     }
 
-    /// Its topic.
+    /// Its topics.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.shared.cluster.store
     }
+}
+
+/// The name of topic `number` of `topics`: `name` itself when there is only one.
+#[must_use]
+pub fn topic_name(name: &str, topics: u32, number: u32) -> String {
+    if topics == 1 { name.to_owned() } else { format!("{name}-{number:05}") }
 }
 
 impl Drop for Broker {

@@ -1,4 +1,4 @@
-//! pure: the settings that the embedded source shows for its topic.
+//! pure: the settings that the embedded source shows for its topics.
 
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_configs::{
@@ -33,7 +33,7 @@ fn describe_resource(store: &Store, asked: &DescribeConfigsResource) -> Describe
         ..Default::default()
     };
     match asked.resource_type {
-        TOPIC if asked.resource_name == store.topic() => {
+        TOPIC if store.topic_named(&asked.resource_name).is_some() => {
             let is_wanted = |name: &str| match &asked.configuration_keys {
                 None => true,
                 Some(keys) => keys.is_empty() || keys.iter().any(|key| key == name),

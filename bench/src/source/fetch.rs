@@ -20,9 +20,18 @@ pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 const TOPIC_ID_FROM: i16 = 13;
 
-/// A partition as the client names it.
+/// A partition that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub enum Key {
+    /// Its number.
+    Known(u32),
+    /// There is no such partition; what the client called it.
+    Stranger(Box<Stranger>),
+}
+
+/// What a client called a partition that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Stranger {
     topic: TopicKey,
     partition: i32,
 }
@@ -33,9 +42,31 @@ enum TopicKey {
     Id(Uuid),
 }
 
-impl TopicKey {
-    fn new(version: i16, name: &str, id: Uuid) -> Self {
-        if version >= TOPIC_ID_FROM { Self::Id(id) } else { Self::Name(name.to_owned()) }
+impl Key {
+    fn new(store: &Store, version: i16, (name, id): (&str, Uuid), partition: i32) -> Self {
+        let by_id = version >= TOPIC_ID_FROM;
+        let number = if by_id { store.number_of(id, partition) } else { store.number_named(name, partition) };
+        number.map_or_else(
+            || {
+                let topic = if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.to_owned()) };
+                Self::Stranger(Box::new(Stranger { topic, partition }))
+            },
+            Self::Known,
+        )
+    }
+
+    /// The topic's id and name, and the index, as an answer of any version has them.
+    fn named<'a>(&'a self, store: &'a Store) -> (Uuid, &'a str, i32) {
+        match self {
+            Self::Known(number) => {
+                let (topic, index) = store.place(*number);
+                (topic.id, &topic.name, index)
+            }
+            Self::Stranger(stranger) => match &stranger.topic {
+                TopicKey::Name(name) => (Uuid::ZERO, name, stranger.partition),
+                TopicKey::Id(id) => (*id, "", stranger.partition),
+            },
+        }
     }
 }
 
@@ -71,8 +102,8 @@ pub fn answer(
     let begun = lock(sessions).begin(
         request.session_id,
         request.session_epoch,
-        listed(version, request),
-        &forgotten(version, request),
+        listed(store, version, request),
+        &forgotten(store, version, request),
     );
     let fetch = match begun {
         Ok(fetch) => fetch,
@@ -94,10 +125,10 @@ fn lock(sessions: &Mutex<Sessions<Key>>) -> std::sync::MutexGuard<'_, Sessions<K
     sessions.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn listed(version: i16, request: &FetchRequest) -> Vec<(Key, Want)> {
+fn listed(store: &Store, version: i16, request: &FetchRequest) -> Vec<(Key, Want)> {
     let mut wants = Vec::new();
     for topic in &request.topics {
-        let name = TopicKey::new(version, &topic.topic, topic.topic_id);
+        let name = (topic.topic.as_str(), topic.topic_id);
         wants.extend(topic.partitions.iter().map(|asked| {
             let want = Want {
                 fetch_offset: asked.fetch_offset,
@@ -105,17 +136,17 @@ fn listed(version: i16, request: &FetchRequest) -> Vec<(Key, Want)> {
                 current_leader_epoch: asked.current_leader_epoch,
                 last_fetched_epoch: asked.last_fetched_epoch,
             };
-            (Key { topic: name.clone(), partition: asked.partition }, want)
+            (Key::new(store, version, name, asked.partition), want)
         }));
     }
     wants
 }
 
-fn forgotten(version: i16, request: &FetchRequest) -> Vec<Key> {
+fn forgotten(store: &Store, version: i16, request: &FetchRequest) -> Vec<Key> {
     let mut keys = Vec::new();
     for topic in &request.forgotten_topics_data {
-        let name = TopicKey::new(version, &topic.topic, topic.topic_id);
-        keys.extend(topic.partitions.iter().map(|&partition| Key { topic: name.clone(), partition }));
+        let name = (topic.topic.as_str(), topic.topic_id);
+        keys.extend(topic.partitions.iter().map(|&partition| Key::new(store, version, name, partition)));
     }
     keys
 }
@@ -138,40 +169,38 @@ fn read_when_due(store: &Store, fetch: &Fetch<Key>, request: &FetchRequest) -> V
 fn read_all(store: &Store, fetch: &Fetch<Key>, bytes_max: i32) -> Vec<Read> {
     let mut budget = Budget::new(bytes_max);
     let read = |(key, want): &(Key, Want)| match resolve(store, key) {
-        Ok((_, released)) => budget.read(store.batches(), released, want),
+        Ok(released) => budget.read(store.batches(), released, want),
         Err(error) => Read::refused(error),
     };
     fetch.wants.iter().map(read).collect()
 }
 
-/// The number of the partition and how many of its batches may be fetched.
-fn resolve(store: &Store, key: &Key) -> Result<(u32, u64), ErrorCode> {
-    match &key.topic {
-        TopicKey::Id(id) if *id != store.topic_id() => return Err(ErrorCode::UNKNOWN_TOPIC_ID),
-        TopicKey::Name(name) if name != store.topic() => return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        _ => {}
+/// How many batches of the partition may be fetched.
+fn resolve(store: &Store, key: &Key) -> Result<u64, ErrorCode> {
+    match key {
+        Key::Known(number) => store.released(*number).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        Key::Stranger(stranger) => match &stranger.topic {
+            TopicKey::Id(id) if store.topic_of(*id).is_none() => Err(ErrorCode::UNKNOWN_TOPIC_ID),
+            TopicKey::Id(_) | TopicKey::Name(_) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        },
     }
-    let partition = u32::try_from(key.partition).ok();
-    partition.and_then(|number| Some((number, store.released(number)?))).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
 }
 
 fn write(store: &Store, version: i16, head: &ResponseHead, told: &[(&Key, &Read)]) -> io::Result<Answer> {
     let mut answer = Answer::default();
-    let runs = || told.chunk_by(|one, other| one.0.topic == other.0.topic);
+    let runs = || told.chunk_by(|one, other| same_topic(store, one.0, other.0));
     let mut frame = FetchFrame::begin(&mut answer.frame, version, head, runs().count()).map_err(io::Error::other)?;
     for run in runs() {
-        match &run[0].0.topic {
-            TopicKey::Id(id) => frame.topic(*id, "", run.len()),
-            TopicKey::Name(name) => frame.topic(Uuid::ZERO, name, run.len()),
-        }
+        let (id, name, _) = run[0].0.named(store);
+        frame.topic(id, name, run.len());
         for (key, read) in run {
-            let at = frame.partition(&partition_head(key, read), None);
+            let at = frame.partition(&partition_head(key.named(store).2, read), None);
             frame.partition_end(&PartitionTail {
                 diverging: read.diverging.map(|(epoch, end_offset)| EpochEnd { epoch, end_offset }),
                 current_leader: None,
             });
-            if let (true, Ok((partition, _))) = (read.slice.bytes > 0, resolve(store, key)) {
-                answer.splices.push(Splice { at, partition, slice: read.slice });
+            if let (true, Key::Known(number)) = (read.slice.bytes > 0, key) {
+                answer.splices.push(Splice { at, partition: *number, slice: read.slice });
             }
         }
         frame.topic_end();
@@ -180,10 +209,19 @@ fn write(store: &Store, version: i16, head: &ResponseHead, told: &[(&Key, &Read)
     Ok(answer)
 }
 
-fn partition_head(key: &Key, read: &Read) -> PartitionHead {
+fn same_topic(store: &Store, one: &Key, other: &Key) -> bool {
+    match (one, other) {
+        (Key::Known(one), Key::Known(other)) => one / store.partitions_each() == other / store.partitions_each(),
+        (Key::Stranger(one), Key::Stranger(other)) => one.topic == other.topic,
+        // A partition that a topic does not have stands beside those that it has.
+        (one, other) => one.named(store).0 == other.named(store).0,
+    }
+}
+
+fn partition_head(index: i32, read: &Read) -> PartitionHead {
     PartitionHead {
         topic: TopicRef::Name,
-        index: key.partition,
+        index,
         error: read.error,
         high_watermark: read.high_watermark,
         last_stable_offset: read.high_watermark,

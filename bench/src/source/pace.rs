@@ -1,6 +1,6 @@
 //! Makes batches fetchable on a fixed schedule, whether or not anybody keeps up (open loop).
 //!
-//! Batch number k of all paced batches goes to partition k mod P, so a measurer that knows the schedule can tell when any
+//! Batch number k of all paced batches goes to partition number k mod P (of the P that hold data), so a measurer that knows the schedule can tell when any
 //! batch was due. A pacer that wakes late releases everything that is due; the schedule itself never moves.
 
 use std::num::NonZeroU64;
@@ -52,7 +52,7 @@ pub fn now_ns() -> u64 {
 
 /// Carries out a schedule on the calling thread and returns when the last batch is fetchable.
 pub fn run(store: &Store, schedule: &Schedule) {
-    let partitions = u64::from(store.partitions());
+    let partitions = u64::from(store.with_data().max(1));
     let mut done = 0;
     while done < schedule.batches {
         let now = now_ns();

@@ -3,7 +3,7 @@
 //! A session remembers what a client wants of each partition and what it was told last, so that a request names only what
 //! changed and a response only what is news. Partitions that returned data go to the end of the order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use twinlog_proto::error_code::ErrorCode;
@@ -34,15 +34,21 @@ pub struct Fetch<K> {
     pub is_incremental: bool,
 }
 
+/// Looking at a session of many thousand partitions must cost microseconds, for that happens with every request: the entries are
+/// numbered, and only numbers change places.
 #[derive(Debug)]
 struct Session<K> {
     next_epoch: i32,
-    cached: HashMap<K, Cached>,
-    order: Vec<K>,
+    numbers: HashMap<K, u32>,
+    entries: Vec<Entry<K>>,
+    /// Numbers that no partition has.
+    free: Vec<u32>,
+    order: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Cached {
+struct Entry<K> {
+    key: K,
     want: Want,
     high_watermark: i64,
     log_start: i64,
@@ -77,7 +83,7 @@ impl<K: Clone + Eq + Hash> Sessions<K> {
         }
         session.next_epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         session.update(listed, forgotten);
-        let wants = session.order.iter().filter_map(|key| Some((key.clone(), session.cached.get(key)?.want))).collect();
+        let wants = session.in_order().map(|entry| (entry.key.clone(), entry.want)).collect();
         Ok(Fetch { session_id: id, wants, is_incremental: true })
     }
 
@@ -85,10 +91,15 @@ impl<K: Clone + Eq + Hash> Sessions<K> {
     pub fn finish(&mut self, fetch: &Fetch<K>, reads: &[Read]) -> Vec<bool> {
         let mut is_news = vec![true; reads.len()];
         if let Some(session) = self.open.get_mut(&fetch.session_id) {
-            for (((key, _), read), news) in fetch.wants.iter().zip(reads).zip(&mut is_news) {
-                *news = session.note(key, read) || !fetch.is_incremental;
+            // Another request may have come in between, or the client listed a partition twice.
+            let is_as_before = session.order.len() == reads.len()
+                && session.in_order().zip(&fetch.wants).all(|(entry, (key, _))| entry.key == *key);
+            if is_as_before {
+                for (at, (read, news)) in reads.iter().zip(&mut is_news).enumerate() {
+                    *news = session.note(at, read) || !fetch.is_incremental;
+                }
+                session.move_to_the_end(reads);
             }
-            session.move_to_the_end(fetch, reads);
         }
         is_news
     }
@@ -98,7 +109,8 @@ impl<K: Clone + Eq + Hash> Sessions<K> {
             return 0;
         }
         self.last_id = if self.last_id == i32::MAX { 1 } else { self.last_id + 1 };
-        let mut session = Session { next_epoch: 1, cached: HashMap::new(), order: Vec::new() };
+        let (numbers, entries) = (HashMap::with_capacity(listed.len()), Vec::with_capacity(listed.len()));
+        let mut session = Session { next_epoch: 1, numbers, entries, free: Vec::new(), order: Vec::new() };
         session.update(listed.to_vec(), &[]);
         self.open.insert(self.last_id, session);
         self.last_id
@@ -107,37 +119,54 @@ impl<K: Clone + Eq + Hash> Sessions<K> {
 
 impl<K: Clone + Eq + Hash> Session<K> {
     fn update(&mut self, listed: Vec<(K, Want)>, forgotten: &[K]) {
-        for key in forgotten {
-            self.cached.remove(key);
-        }
-        if !forgotten.is_empty() {
-            self.order.retain(|key| self.cached.contains_key(key));
+        let gone: HashSet<u32> = forgotten.iter().filter_map(|key| self.numbers.remove(key)).collect();
+        if !gone.is_empty() {
+            self.order.retain(|number| !gone.contains(number));
+            self.free.extend(gone);
         }
         for (key, want) in listed {
-            if let Some(cached) = self.cached.get_mut(&key) {
-                cached.want = want;
-            } else {
-                self.order.push(key.clone());
-                self.cached.insert(key, Cached { want, high_watermark: -1, log_start: -1 });
+            if let Some(&known) = self.numbers.get(&key) {
+                self.entries[known as usize].want = want;
+                continue;
             }
+            let entry = Entry { key: key.clone(), want, high_watermark: -1, log_start: -1 };
+            let number = self.free.pop().unwrap_or(self.entries.len() as u32);
+            match self.entries.get_mut(number as usize) {
+                Some(free) => *free = entry,
+                None => self.entries.push(entry),
+            }
+            self.numbers.insert(key, number);
+            self.order.push(number);
         }
     }
 
-    /// Notes what the client is told; false when it is no news.
-    fn note(&mut self, key: &K, read: &Read) -> bool {
-        let Some(cached) = self.cached.get_mut(key) else { return true };
-        let told = (cached.high_watermark, cached.log_start);
+    fn in_order(&self) -> impl Iterator<Item = &Entry<K>> {
+        self.order.iter().map(|&number| &self.entries[number as usize])
+    }
+
+    /// Notes what the client is told of the partition at this place of the order; false when it is no news.
+    fn note(&mut self, at: usize, read: &Read) -> bool {
+        let entry = &mut self.entries[self.order[at] as usize];
+        let told = (entry.high_watermark, entry.log_start);
         // After an error the numbers are -1, so the first good answer is news.
-        (cached.high_watermark, cached.log_start) = (read.high_watermark, read.log_start);
+        (entry.high_watermark, entry.log_start) = (read.high_watermark, read.log_start);
         read.slice.bytes > 0 || read.is_urgent() || told != (read.high_watermark, read.log_start)
     }
 
-    fn move_to_the_end(&mut self, fetch: &Fetch<K>, reads: &[Read]) {
-        let with_data = |(_, read): &(&(K, Want), &Read)| read.slice.bytes > 0;
-        let pairs = || fetch.wants.iter().zip(reads);
-        let first = pairs().filter(|pair| !with_data(pair));
-        let last = pairs().filter(with_data);
-        self.order = first.chain(last).map(|((key, _), _)| key.clone()).collect();
+    fn move_to_the_end(&mut self, reads: &[Read]) {
+        if reads.iter().all(|read| read.slice.bytes == 0) {
+            return;
+        }
+        let mut with_data = Vec::new();
+        let mut reads = reads.iter();
+        self.order.retain(|&number| {
+            let has_data = reads.next().is_some_and(|read| read.slice.bytes > 0);
+            if has_data {
+                with_data.push(number);
+            }
+            !has_data
+        });
+        self.order.append(&mut with_data);
     }
 }
 

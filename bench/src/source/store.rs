@@ -3,6 +3,7 @@
 //! The batches themselves are computed ([`Batches`]); all that the store keeps is a count per partition. The pacer raises
 //! the counts, connections wait for it.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -11,14 +12,27 @@ use twinlog_proto::ids::Uuid;
 
 use super::batches::Batches;
 
-/// The one topic of the embedded source.
+/// A topic.
+#[derive(Debug)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: Uuid,
+}
+
+/// The topics of the embedded source, all with as many partitions. A partition's *number* counts through all topics.
 #[derive(Debug)]
 pub struct Store {
-    topic: String,
-    topic_id: Uuid,
+    topics: Vec<Topic>,
+    by_name: HashMap<String, u32>,
+    by_id: HashMap<Uuid, u32>,
+    partitions_each: u32,
     batches: Batches,
-    /// Fetchable batches by partition; they only grow.
+    /// Fetchable batches by the number of the partition; they only grow.
     released: Vec<AtomicU64>,
+    /// Partitions of the topics that hold data, which come first.
+    with_data: u32,
     version: Mutex<u64>,
     raised: Condvar,
 }
@@ -27,20 +41,84 @@ impl Store {
     /// A topic of `partitions` partitions with `batches_each` fetchable batches in each.
     #[must_use]
     pub fn new(topic: String, topic_id: Uuid, batches: Batches, partitions: u32, batches_each: u64) -> Self {
-        let released = (0..partitions).map(|_| AtomicU64::new(batches_each)).collect();
-        Self { topic, topic_id, batches, released, version: Mutex::new(0), raised: Condvar::new() }
+        Self::of_topics(vec![Topic { name: topic, id: topic_id }], batches, partitions, (1, batches_each))
     }
 
-    /// The topic's name.
+    /// Topics of `partitions_each` partitions. The first `filled.0` topics have `filled.1` fetchable batches in each
+    /// partition, the others none.
     #[must_use]
-    pub fn topic(&self) -> &str {
-        &self.topic
+    pub fn of_topics(topics: Vec<Topic>, batches: Batches, partitions_each: u32, filled: (u32, u64)) -> Self {
+        let with_data = filled.0.saturating_mul(partitions_each);
+        let partitions = topics.len() as u32 * partitions_each;
+        let released = (0..partitions).map(|number| AtomicU64::new(if number < with_data { filled.1 } else { 0 }));
+        Self {
+            by_name: topics.iter().zip(0..).map(|(topic, number)| (topic.name.clone(), number)).collect(),
+            by_id: topics.iter().zip(0..).map(|(topic, number)| (topic.id, number)).collect(),
+            partitions_each,
+            batches,
+            released: released.collect(),
+            with_data: with_data.min(partitions),
+            topics,
+            version: Mutex::new(0),
+            raised: Condvar::new(),
+        }
     }
 
-    /// The topic's id.
+    /// All topics.
     #[must_use]
-    pub fn topic_id(&self) -> Uuid {
-        self.topic_id
+    pub fn topics(&self) -> &[Topic] {
+        &self.topics
+    }
+
+    /// The topic that a partition belongs to, and the partition's index in it.
+    ///
+    /// # Panics
+    /// When there is no such partition.
+    #[must_use]
+    pub fn place(&self, number: u32) -> (&Topic, i32) {
+        let index = number % self.partitions_each;
+        (&self.topics[(number / self.partitions_each) as usize], index.cast_signed())
+    }
+
+    /// The topic of this name.
+    #[must_use]
+    pub fn topic_named(&self, name: &str) -> Option<&Topic> {
+        self.by_name.get(name).map(|&number| &self.topics[number as usize])
+    }
+
+    /// The topic of this id.
+    #[must_use]
+    pub fn topic_of(&self, id: Uuid) -> Option<&Topic> {
+        self.by_id.get(&id).map(|&number| &self.topics[number as usize])
+    }
+
+    /// The number of partition `index` of the topic of this name.
+    #[must_use]
+    pub fn number_named(&self, name: &str, index: i32) -> Option<u32> {
+        self.number(*self.by_name.get(name)?, index)
+    }
+
+    /// The number of partition `index` of the topic of this id.
+    #[must_use]
+    pub fn number_of(&self, id: Uuid, index: i32) -> Option<u32> {
+        self.number(*self.by_id.get(&id)?, index)
+    }
+
+    fn number(&self, topic: u32, index: i32) -> Option<u32> {
+        let index = u32::try_from(index).ok().filter(|&index| index < self.partitions_each)?;
+        Some(topic * self.partitions_each + index)
+    }
+
+    /// Partitions of each topic.
+    #[must_use]
+    pub fn partitions_each(&self) -> u32 {
+        self.partitions_each
+    }
+
+    /// Partitions of the topics that hold data: numbers 0 to this.
+    #[must_use]
+    pub fn with_data(&self) -> u32 {
+        self.with_data
     }
 
     /// The content.
@@ -49,7 +127,7 @@ impl Store {
         &self.batches
     }
 
-    /// Number of partitions.
+    /// Number of partitions of all topics.
     #[must_use]
     pub fn partitions(&self) -> u32 {
         u32::try_from(self.released.len()).unwrap_or(u32::MAX)
@@ -120,6 +198,21 @@ mod tests {
         store.raise([0, 2].into_iter());
         assert_eq!([0, 1, 2, 3].map(|p| store.released(p)), [Some(3), Some(2), Some(3), None]);
         assert!(store.wait_beyond(seen, Instant::now() + Duration::from_secs(5)), "the raise came before the wait");
+    }
+
+    #[test]
+    fn partitions_are_numbered_through_all_topics_and_only_the_first_hold_data() {
+        let shape = Shape { seed: 1, batch_bytes: 4096, record_bytes: 100, leader_epoch: 0 };
+        let topics = (0..3).map(|n| Topic { name: format!("t{n}"), id: Uuid([n + 1; 16]) }).collect();
+        let store = Store::of_topics(topics, Batches::new(shape).unwrap(), 4, (1, 7));
+        assert_eq!((store.partitions(), store.with_data()), (12, 4));
+        assert_eq!((store.number_named("t1", 2), store.number_of(Uuid([3; 16]), 0)), (Some(6), Some(8)));
+        assert_eq!((store.place(6).0.name.as_str(), store.place(6).1), ("t1", 2));
+        assert_eq!(
+            (store.number_named("t1", 4), store.number_named("t1", -1), store.number_named("t9", 0)),
+            (None, None, None)
+        );
+        assert_eq!((store.released(3), store.released(4), store.released(12)), (Some(7), Some(0), None));
     }
 
     #[test]
