@@ -141,10 +141,11 @@ impl Config {
             ));
         }
         let refresh_ms = cp.refresh_interval_ms.unwrap_or(limits::REFRESH_INTERVAL_MS);
-        if refresh_ms < limits::REFRESH_INTERVAL_MS_MIN {
+        let bounds = limits::REFRESH_INTERVAL_MS_MIN..=limits::REFRESH_INTERVAL_MS_MAX;
+        if !bounds.contains(&refresh_ms) {
             let what = "`refresh_interval_ms` of section [controlplane] is not usable";
-            let remedy = format!("choose {} or more", limits::REFRESH_INTERVAL_MS_MIN);
-            return Err(Fatal::new(what, format_args!("{refresh_ms} is too short"), remedy));
+            let remedy = format!("choose {} to {}", bounds.start(), bounds.end());
+            return Err(Fatal::new(what, format_args!("{refresh_ms} is too short or too long"), remedy));
         }
         Ok(Self {
             data: data.iter().map(|folder| current.join(folder)).collect(),

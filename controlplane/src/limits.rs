@@ -71,13 +71,21 @@ pub const SOURCE_ASK: Duration = Duration::from_secs(10);
 pub const SOURCE_CONNECT: Duration = Duration::from_secs(3);
 /// Addresses of `bootstrap.servers` that are tried.
 pub const BOOTSTRAP_SERVERS_MAX: usize = 64;
-/// How often a source that could not be asked is asked again.
+/// How often it is looked which sources are to be asked.
+pub const FOLLOW_TICK: Duration = Duration::from_millis(100);
+/// Sources that are asked at the same time.
+pub const SOURCE_ASKS_MAX: usize = 32;
+/// The same for sources that did not answer the last time.
+pub const DOUBTFUL_ASKS_MAX: usize = 8;
+/// How often the source of topics that wait for it is asked again.
 pub const RESOLVE_RETRY: Duration = Duration::from_secs(2);
 
 /// How often sources are asked for new topics and partitions.
 pub const REFRESH_INTERVAL_MS: u64 = 30_000;
 /// The shortest interval that may be configured.
 pub const REFRESH_INTERVAL_MS_MIN: u64 = 100;
+/// The longest: a day.
+pub const REFRESH_INTERVAL_MS_MAX: u64 = 86_400_000;
 
 /// First and largest delay before a failed partition is tried again; the delay is drawn from `0..=limit`.
 pub const RETRY_INITIAL_MS: u64 = 1_000;

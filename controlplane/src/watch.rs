@@ -1,25 +1,22 @@
-//! The tasks that make state follow the world: the board, retries that are due, and topics that wait for their source.
+//! The task that makes state follow the data plane: the board, and retries that are due.
 
 use crate::config::RetryRules;
 use crate::driver::Driver;
 use crate::limits::{BOARD_POLL, RESOLVE_RETRY};
 use crate::mirror::catalog::Catalog;
 use crate::mirror::decide::PartitionKey;
-use crate::mirror::event::{Detail, MirrorEvent};
+use crate::mirror::event::MirrorEvent;
 use crate::mirror::machine::Event;
-use crate::mirror::settings;
 use crate::plane::attachment::Link;
 use crate::plane::events::Watcher;
 use crate::plane::sender::Sender;
-use crate::source::topics::{self, Answer, Wanted};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::{debug, info, warn};
-use twinlog_proto::error_code::ErrorCode;
+use tracing::debug;
 use twinlog_proto::mirror_state::MirrorState;
 
 /// Looks at the board whenever it rings, and every 100 ms; tries failed partitions again when their time has come.
@@ -108,76 +105,6 @@ fn delay_ms(rules: RetryRules, failures: i16, random: u64) -> u64 {
     let doublings = u32::from(failures.max(1).unsigned_abs()) - 1;
     let limit = rules.initial_ms.saturating_mul(1_u64.checked_shl(doublings.min(63)).unwrap_or(u64::MAX));
     random % (limit.min(rules.max_ms) + 1)
-}
-
-/// Asks the sources of topics that were started while their source could not be asked.
-pub async fn resolve(driver: Driver) {
-    loop {
-        sleep(RESOLVE_RETRY).await;
-        let waiting = driver.read(|catalog, _| waiting(catalog));
-        for (mirror, (servers, names)) in waiting {
-            match topics::ask(&servers, &Wanted::Named(names.clone())).await {
-                Err(cause) => debug!(mirror, %cause, "topics still wait for their source"),
-                Ok(answer) => {
-                    let decided = driver.change(move |catalog, _| (resolved(catalog, &mirror, &names, &answer), ()));
-                    if let Err(cause) = decided.await {
-                        warn!(%cause, "what the source said is not recorded yet");
-                    }
-                }
-            }
-        }
-    }
-}
-
-type Waiting = BTreeMap<String, (Vec<String>, Vec<String>)>;
-
-fn waiting(catalog: &Catalog) -> Waiting {
-    let mut waiting = Waiting::new();
-    for (name, mirror) in catalog.mirrors() {
-        let topics: Vec<String> = mirror
-            .topics
-            .iter()
-            .filter(|(_, topic)| topic.partitions.values().any(|p| p.standing.state == MirrorState::Initializing))
-            .map(|(topic, _)| topic.clone())
-            .collect();
-        if !topics.is_empty() {
-            waiting.insert(name.to_owned(), (settings::bootstrap_servers(&mirror.facts.settings), topics));
-        }
-    }
-    waiting
-}
-
-fn resolved(catalog: &Catalog, mirror: &str, names: &[String], answer: &Answer) -> Vec<MirrorEvent> {
-    let Some(known) = catalog.mirror(mirror) else { return Vec::new() };
-    let failure = |topic: &str, message: String| {
-        let detail = Detail::Failure { message, retryable: false };
-        MirrorEvent::detailed(mirror, topic, 0, Event::Failed, detail)
-    };
-    let still_waits = |topic: &String| {
-        let partition = catalog.partition(mirror, topic, 0);
-        partition.is_some_and(|partition| partition.standing.state == MirrorState::Initializing)
-    };
-    let mut events = Vec::new();
-    for name in names.iter().filter(|name| still_waits(name)) {
-        if answer.cluster_id != known.facts.source_cluster_id {
-            let message = format!("the source answers as cluster {}, which is not this mirror's", answer.cluster_id);
-            events.push(failure(name, message));
-            continue;
-        }
-        match answer.topics.get(name) {
-            Some(Ok(topic)) => {
-                info!(mirror, topic = name, id = %topic.id, partitions = topic.partition_count, "the source told of");
-                events.push(MirrorEvent::Started { mirror: mirror.to_owned(), topic: topic.clone() });
-            }
-            None | Some(Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)) => {
-                let message = "the source does not have this topic; stop it, or create it there and start it again";
-                events.push(failure(name, message.to_owned()));
-            }
-            Some(Err(code)) if code.is_retriable() => {}
-            Some(Err(code)) => events.push(failure(name, format!("the source says {code}"))),
-        }
-    }
-    events
 }
 
 #[cfg(test)]

@@ -132,6 +132,8 @@ pub struct Standing {
     pub retry_attempt: i16,
     /// Why it failed.
     pub message: Option<String>,
+    /// It failed by the source's own word: only a person brings it back, not a slot that still moves.
+    pub by_source: bool,
     /// Accepted transitions so far.
     pub state_epoch: i32,
 }
@@ -143,6 +145,7 @@ impl Default for Standing {
             previous: MirrorState::Unknown,
             retry_attempt: 0,
             message: None,
+            by_source: false,
             state_epoch: 0,
         }
     }

@@ -3,6 +3,8 @@
 //! The driver makes a `Draft` from the durable catalog, lets it take the events of a group, makes its records durable, and
 //! only then uses its catalog. A draft that is dropped never happened.
 
+mod follow;
+
 use crate::limits::ERROR_CHARS_MAX;
 use crate::mirror::catalog::{
     Catalog, Desired, LastMirrored, MirrorFacts, Partition, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
@@ -126,6 +128,7 @@ impl<'a> Draft<'a> {
                 Ok(())
             }
             MirrorEvent::Started { mirror, topic } => self.start(&mirror, &topic),
+            MirrorEvent::Followed { mirror, topic } => self.follow(&mirror, &topic),
             MirrorEvent::StartedUnresolved { mirror, topic } => self.start_unresolved(&mirror, &topic),
             MirrorEvent::Wanted { mirror, topic, desired, event } => self.want(&mirror, &topic, desired, event),
             MirrorEvent::Partition { mirror, topic, partition, event, detail } => {
@@ -187,15 +190,7 @@ impl<'a> Draft<'a> {
                 .filter(|index| topic.partitions.get(index).is_none_or(|known| known.placement.is_none()))
                 .collect(),
         };
-        let placer = self.placer.get_or_insert_with(|| Placer::new(&self.catalog, &self.room.directories));
-        if placer.room(self.room.slots_max) < fresh.len() {
-            return Err(NotTaken::Full(self.room.slots_max));
-        }
-        let mut places = Vec::with_capacity(fresh.len());
-        for partition in fresh {
-            let place = placer.place(self.room.slots_max).map_err(|_full| NotTaken::Full(self.room.slots_max))?;
-            places.push((partition, place));
-        }
+        let places = self.places(fresh)?;
         let facts = TopicFacts {
             id: source.id,
             desired: Desired::Mirror,
@@ -205,11 +200,7 @@ impl<'a> Draft<'a> {
         let asked_version = self.next_version(mirror);
         let (mirror, topic) = (mirror.to_owned(), source.name.clone());
         self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
-        for (partition, (slot, directory)) in places {
-            let placement = Placement { slot, directory, attempt: 0, asked_version };
-            let (mirror, topic) = (mirror.clone(), topic.clone());
-            self.record(StateRecord::Placement { mirror, topic, partition, placement });
-        }
+        self.settle_in(&mirror, &topic, places, asked_version);
         for partition in 0..source.partition_count {
             let state = self.standing(&mirror, &topic, partition).state;
             let event = match state {
@@ -320,10 +311,12 @@ fn next_standing(before: &Standing, to: To, event: Event, detail: &Detail) -> St
         To::Previous => before.previous,
     };
     let mut after = Standing { state, state_epoch: before.state_epoch.wrapping_add(1), ..before.clone() };
+    after.by_source &= state == MirrorState::Failed;
     match (event, detail) {
         (Event::Failed, detail) => {
             let (message, retryable) = match detail {
                 Detail::Failure { message, retryable } => (message.as_str(), *retryable),
+                Detail::Verdict(message) => (message.as_str(), false),
                 Detail::None | Detail::Ended(_) => ("it failed for a reason that was not told", true),
             };
             if before.state != MirrorState::Failed {
@@ -335,6 +328,7 @@ fn next_standing(before: &Standing, to: To, event: Event, detail: &Detail) -> St
                 -1 => -1,
                 failures => failures.saturating_add(1),
             };
+            after.by_source |= matches!(detail, Detail::Verdict(_));
             after.message = Some(message.chars().take(ERROR_CHARS_MAX).collect());
         }
         (Event::Retry, _) => {

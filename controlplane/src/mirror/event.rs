@@ -18,6 +18,8 @@ pub enum MirrorEvent {
     Settings { mirror: String, settings: Settings },
     /// A topic is started, or the source has now told what it is.
     Started { mirror: String, topic: SourceTopic },
+    /// What the source says of a topic that is mirrored has changed: more partitions, other settings.
+    Followed { mirror: String, topic: SourceTopic },
     /// A topic is started that the source cannot be asked about now.
     StartedUnresolved { mirror: String, topic: String },
     /// A person wants something else of a topic; every partition takes `event` if it has a place there.
@@ -40,6 +42,8 @@ pub enum Detail {
         /// Whether trying again may help.
         retryable: bool,
     },
+    /// With `Failed`: the source's own word, so trying again does not help, and records that still flow prove nothing.
+    Verdict(String),
     /// With `SlotStopped`: where mirroring ended; `None` when nothing ever was mirrored.
     Ended(Option<LastMirrored>),
 }

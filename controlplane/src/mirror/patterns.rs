@@ -86,12 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn large_patterns_are_given_up_early_however_many_there_are() {
+    fn patterns_that_are_large_together_are_refused() {
         let large: Vec<String> = (0..PATTERNS_MAX).map(|n| format!(r"\pL{{50}}{n}")).collect();
-        let start = std::time::Instant::now();
         let why = Patterns::compile(&large).unwrap_err().to_string();
         assert!(why.contains("too large together"), "{why}");
-        assert!(start.elapsed() < std::time::Duration::from_secs(5), "took {:?}", start.elapsed());
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! They are Kafka's client keys and the mirror keys of the design, so that a Java properties file can be passed on as it
 //! is. What cannot be honoured yet is refused by name instead of being ignored.
 
-use crate::limits::{BOOTSTRAP_SERVERS_MAX, SETTING_CHARS_MAX, SETTINGS_MAX};
+use crate::limits::{
+    BOOTSTRAP_SERVERS_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
+};
 use std::collections::BTreeMap;
 
 /// Settings of one mirror, by key.
@@ -13,6 +15,9 @@ pub type Settings = BTreeMap<String, String>;
 pub const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
 /// The cluster id that the source must have.
 pub const SOURCE_CLUSTER_ID: &str = "mirror.source.cluster.id";
+
+/// How often the source is asked for what is new.
+pub const REFRESH_INTERVAL: &str = "mirror.metadata.refresh.interval.ms";
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +46,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("mirror.fetch.response.max.bytes", Kind::Number(1, INT_MAX)),
     ("mirror.fetch.wait.max.ms", Kind::Number(0, INT_MAX)),
     ("mirror.internal.topics", Kind::OneOf(&["none"])),
+    (REFRESH_INTERVAL, Kind::Number(REFRESH_INTERVAL_MS_MIN as i64, REFRESH_INTERVAL_MS_MAX as i64)),
     ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, INT_MAX)),
     ("mirror.socket.timeout.ms", Kind::Number(1, INT_MAX)),
     (SOURCE_CLUSTER_ID, Kind::Text),
@@ -107,6 +113,12 @@ pub fn is_secret(key: &str) -> bool {
 pub fn bootstrap_servers(settings: &Settings) -> Vec<String> {
     let list = settings.get(BOOTSTRAP_SERVERS).map_or("", String::as_str);
     list.split(',').map(|server| server.trim().to_owned()).filter(|server| !server.is_empty()).collect()
+}
+
+/// The value of a key whose values are numbers from 0 on; `None` when it is not set.
+#[must_use]
+pub fn number(settings: &Settings, key: &str) -> Option<u64> {
+    settings.get(key)?.trim().parse().ok()
 }
 
 fn check(key: &str, kind: Kind, value: &str) -> Result<(), BadSetting> {

@@ -41,6 +41,10 @@ impl Watcher {
 
     fn event(&mut self, slot: u32, partition: &Partition, seen: &PartitionProgress) -> Option<(Event, Detail)> {
         use MirrorState as S;
+        // Records that are still on their way say nothing against the source's own word.
+        if partition.standing.by_source {
+            return None;
+        }
         let flows = matches!(seen.state, SlotState::Mirroring | SlotState::Fencing);
         if seen.state == SlotState::Failed {
             return (partition.standing.state != S::Failed).then(|| (Event::Failed, failure(seen)));
@@ -84,14 +88,18 @@ fn is_settled(partition: &Partition) -> bool {
 }
 
 fn failure(seen: &PartitionProgress) -> Detail {
-    let code = seen.fault;
     let range = match (seen.fault_from, seen.fault_to) {
         (from, to) if from >= 0 && to >= 0 => format!(", offsets {from} to {to} (exclusive)"),
         (from, _) if from >= 0 => format!(", from offset {from} on"),
         _ => String::new(),
     };
-    let message = format!("{}: {}{range}", code.name(), code.meaning());
-    Detail::Failure { message, retryable: is_retryable(code) }
+    Detail::Failure { message: told(seen.fault) + &range, retryable: is_retryable(seen.fault) }
+}
+
+/// A fault in words.
+#[must_use]
+pub fn told(code: FaultCode) -> String {
+    format!("{}: {}", code.name(), code.meaning())
 }
 
 /// Whether trying again may help without a person.

@@ -72,7 +72,7 @@ pub(super) fn world() -> Catalog {
 
 fn answer(topics: &[SourceTopic]) -> Answer {
     let topics = topics.iter().map(|topic| (topic.name.clone(), Ok(topic.clone()))).collect();
-    Answer { cluster_id: "src".into(), topics }
+    Answer { cluster_id: "src".into(), topics, ..Answer::default() }
 }
 
 fn all_of_the_source() -> Answer {

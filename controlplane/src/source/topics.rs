@@ -54,6 +54,8 @@ pub struct Answer {
     pub cluster_id: String,
     /// Each topic, or why it is not described.
     pub topics: BTreeMap<String, Result<SourceTopic, ErrorCode>>,
+    /// Topics that it has neither by name nor in its list; only when it was asked thoroughly.
+    pub absent: BTreeSet<String>,
 }
 
 /// Asks for the cluster id.
@@ -69,23 +71,53 @@ pub async fn cluster_id(servers: &[String]) -> Result<String, SourceError> {
 /// # Errors
 /// See [`SourceError`]; within the time limit of a question.
 pub async fn ask(servers: &[String], wanted: &Wanted) -> Result<Answer, SourceError> {
-    ask_within(servers, wanted, SOURCE_ASK).await
+    within(servers, SOURCE_ASK, async { Ok(ask_unbounded(servers, wanted).await?.1) }).await
 }
 
-async fn ask_within(servers: &[String], wanted: &Wanted, limit: Duration) -> Result<Answer, SourceError> {
-    timeout(limit, ask_unbounded(servers, wanted)).await.unwrap_or_else(|_elapsed| {
+/// As [`ask`], and of topics that seem to be missing a second time in another way, for what one broker knows may be old.
+///
+/// # Errors
+/// As [`ask`].
+pub async fn ask_thoroughly(servers: &[String], wanted: &Wanted) -> Result<Answer, SourceError> {
+    within(servers, SOURCE_ASK, async {
+        let (mut connection, mut answer) = ask_unbounded(servers, wanted).await?;
+        let there = |answer: &Answer, name: &String| match answer.topics.get(name) {
+            None | Some(Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)) => false,
+            Some(Ok(_) | Err(_)) => true,
+        };
+        let (Wanted::Matching { names, .. } | Wanted::Named(names)) = wanted;
+        let lacking: Vec<String> = names.iter().filter(|name| !there(&answer, name)).cloned().collect();
+        if !lacking.is_empty() {
+            let asked = if matches!(wanted, Wanted::Named(_)) { None } else { Some(lacking.as_slice()) };
+            let metadata = metadata(&mut connection, asked).await?;
+            let has: BTreeMap<String, ErrorCode> = metadata
+                .topics
+                .into_iter()
+                .filter_map(|topic| Some((topic.name?, ErrorCode(topic.error_code))))
+                .collect();
+            let unknown = |code: &ErrorCode| *code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            answer.absent = lacking.into_iter().filter(|name| has.get(name).is_none_or(unknown)).collect();
+        }
+        Ok(answer)
+    })
+    .await
+}
+
+async fn within<T>(
+    servers: &[String],
+    limit: Duration,
+    asking: impl Future<Output = Result<T, SourceError>>,
+) -> Result<T, SourceError> {
+    timeout(limit, asking).await.unwrap_or_else(|_elapsed| {
         Err(SourceError::Unreachable(format!("{} did not answer within {limit:?}", servers.join(", "))))
     })
 }
 
-async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, SourceError> {
-    let mut connection = Connection::open(servers).await?;
+/// Describes these topics, or all.
+async fn metadata(connection: &mut Connection, names: Option<&[String]>) -> Result<MetadataResponse, SourceError> {
     let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..MetadataRequestTopic::default() };
     let request = MetadataRequest {
-        topics: match wanted {
-            Wanted::Matching { .. } => None,
-            Wanted::Named(names) => Some(names.iter().map(named).collect()),
-        },
+        topics: names.map(|names| names.iter().map(named).collect()),
         allow_auto_topic_creation: false,
         ..MetadataRequest::default()
     };
@@ -93,6 +125,16 @@ async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, So
     if metadata.error_code != 0 {
         return Err(SourceError::Refused { what: "to describe itself", code: ErrorCode(metadata.error_code) });
     }
+    Ok(metadata)
+}
+
+async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<(Connection, Answer), SourceError> {
+    let mut connection = Connection::open(servers).await?;
+    let names = match wanted {
+        Wanted::Matching { .. } => None,
+        Wanted::Named(names) => Some(names.as_slice()),
+    };
+    let metadata = metadata(&mut connection, names).await?;
     let Some(cluster_id) = metadata.cluster_id.filter(|id| !id.is_empty()) else {
         return Err(SourceError::Unsupported(
             "it has no cluster id; a Kafka release since 0.10.1 is needed".to_owned(),
@@ -110,7 +152,7 @@ async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<Answer, So
         topics.retain(|name, _| names.contains(name) || include.matches(name));
     }
     learn_settings(&mut connection, &mut topics).await?;
-    Ok(Answer { cluster_id, topics })
+    Ok((connection, Answer { cluster_id, topics, absent: BTreeSet::new() }))
 }
 
 fn described(topic: MetadataResponseTopic) -> Option<(String, Result<SourceTopic, ErrorCode>)> {

@@ -95,6 +95,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                     topic_id: *topic_id,
                     error_message: standing.message.clone(),
                     state_epoch: standing.state_epoch,
+                    by_source: standing.by_source,
                     ..MirrorPartitionStateValue::default()
                 };
                 records.push(record(TYPE_STANDING, &key, Some(&value)));
@@ -169,6 +170,7 @@ fn decode_standing(key: Reader<'_>, record: &KeyValue) -> Result<StateRecord, De
         previous: state(found.previous_state)?,
         retry_attempt: found.retry_attempt,
         message: found.error_message,
+        by_source: found.by_source,
         state_epoch: found.state_epoch,
     };
     let (topic, topic_id, partition) = (found.topic_name, found.topic_id, found.partition);

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use twinlog_proto::records::batch::BatchHeader;
 use twinlog_proto::records::batches::EndMarker;
 use twinlog_proto::storage::names::{self, FileKind};
-use twinlog_proto::storage::roll::{self, SegmentShape};
+use twinlog_proto::storage::roll::{self, RollRules, SegmentShape};
 
 use super::segment::{Indexes, Segment};
 use super::span::Tails;
-use super::{PartitionLog, SEGMENT_FILES, faults, files_of};
+use super::{LogRules, PartitionLog, SEGMENT_FILES, faults, files_of};
 use crate::disk::jobs::{Job, Then, Work};
 use crate::disk::{Disk, Open, files};
 use crate::fault::Fault;
@@ -164,7 +164,17 @@ impl<D: Disk> PartitionLog<D> {
         files::rename(&old, &new).map_err(|e| faults::files("rename", &old, e))
     }
 
-    fn new_segment(&self, base: i64) -> Segment<D> {
+    /// The topic has other rules from now on: they decide when the next segment begins, and the indexes are those of the next
+    /// segment, as at the source.
+    pub fn set_rules(&mut self, rules: LogRules) {
+        let of_active = self.roll_rules.index_bytes;
+        self.roll_rules = RollRules { index_bytes: of_active, ..rules.roll_rules() };
+        self.index_rules = rules.index_rules();
+        self.spec.rules = rules;
+    }
+
+    fn new_segment(&mut self, base: i64) -> Segment<D> {
+        self.roll_rules.index_bytes = self.index_rules.index_bytes;
         let mut segment = Segment::empty(base, self.index_rules);
         let jitter_ms = self.spec.rules.segment_jitter_ms;
         if jitter_ms > 0 {

@@ -8,7 +8,7 @@ use super::partition::{Need, Partition};
 use super::plan::{Doing, LogHere};
 use super::progress::{Facts, board_value};
 use crate::disk::Disk;
-use crate::log::{LogProgress, LogSpec, PartitionLog, RegionEnd, RegionRules};
+use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog, RegionEnd, RegionRules};
 use crate::wire::session::Want;
 
 /// A region that a pump has open; worthless once the log was taken away.
@@ -71,7 +71,8 @@ impl<D: Disk> Partition<D> {
     }
 
     /// Puts a log in, new or back from a job.
-    pub fn put_log(&self, log: Box<PartitionLog<D>>) {
+    pub fn put_log(&self, mut log: Box<PartitionLog<D>>) {
+        log.set_rules(self.place.rules.get());
         let mut state = self.state.borrow_mut();
         state.log_here = LogHere::Open;
         state.last_progress = Some(log.progress());
@@ -79,6 +80,14 @@ impl<D: Disk> Partition<D> {
             state.need = Need::Records;
         }
         *self.log.borrow_mut() = Some(log);
+    }
+
+    /// The topic has other rules from now on.
+    pub fn set_rules(&self, rules: LogRules) {
+        if self.place.rules.replace(rules) != rules {
+            // A log that a job has gets them when it comes back.
+            self.look(|log| log.set_rules(rules));
+        }
     }
 
     /// Looks at the log between two regions or within one; `None` while a job has it.
@@ -166,7 +175,7 @@ impl<D: Disk> Partition<D> {
             topic: self.place.topic.to_string(),
             partition: self.place.index,
             topic_id: self.place.topic_id,
-            rules: self.place.rules,
+            rules: self.place.rules.get(),
             recovery_point,
             log_start,
         }

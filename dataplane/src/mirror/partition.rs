@@ -35,8 +35,8 @@ pub struct Place {
     pub index: i32,
     /// The data directory.
     pub data_dir: PathBuf,
-    /// Rules of the log.
-    pub rules: LogRules,
+    /// Rules of the log; the source may change them.
+    pub rules: Cell<LogRules>,
 }
 
 impl Place {

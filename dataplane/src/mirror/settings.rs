@@ -49,6 +49,22 @@ impl Default for MirrorSettings {
     }
 }
 
+impl MirrorSettings {
+    /// Whether connections made by `other` serve as they are: only what is asked over them differs.
+    #[must_use]
+    pub fn is_same_way(&self, other: &Self) -> bool {
+        let asked = Self {
+            fetch_wait_ms: other.fetch_wait_ms,
+            fetch_pause_ms: other.fetch_pause_ms,
+            fetch_bytes_min: other.fetch_bytes_min,
+            response_bytes_max: other.response_bytes_max,
+            partition_bytes_max: other.partition_bytes_max,
+            ..self.clone()
+        };
+        asked == *other
+    }
+}
+
 /// A setting that cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
@@ -196,6 +212,18 @@ mod tests {
         let both = [("fetch.max.bytes", "7"), ("mirror.fetch.max.bytes", "8")];
         assert_eq!(read(&both).unwrap().partition_bytes_max, 8);
         assert_eq!(read(&[("socket.receive.buffer.bytes", "-1")]).unwrap().receive_buffer_bytes, None);
+    }
+
+    #[test]
+    fn only_what_is_asked_over_a_connection_may_change_without_a_new_one() {
+        let before = MirrorSettings::default();
+        for key in ["fetch.max.bytes", "fetch.response.max.bytes", "fetch.wait.max.ms", "fetch.min.bytes"] {
+            let after = read(&[(key, "77")]).unwrap();
+            assert!(after != before && before.is_same_way(&after), "{key}");
+        }
+        for key in ["socket.receive.buffer.bytes", "request.timeout.ms", "connections.per.broker"] {
+            assert!(!before.is_same_way(&read(&[(key, "7")]).unwrap()), "{key}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Taking an assignment over: settings, and the partitions of this core with what each is wanted to do.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -65,20 +66,26 @@ impl<T: Transport, D: Disk> Crew<T, D> {
                 .then(|| format!("bootstrap.servers holds no HOST:PORT: {:?}", assignment.bootstrap_servers))
         });
         let moved = bootstrap != state.bootstrap
-            || *state.settings != settings
+            || !state.settings.is_same_way(&settings)
             || (!state.cluster_id.is_empty() && state.cluster_id != assignment.source_cluster_id);
         state.cluster_id.clone_from(&assignment.source_cluster_id);
         state.bad_settings = bad;
+        let asks_otherwise = *state.settings != settings;
+        state.settings = Rc::new(settings);
         if moved {
             // Another way to the source: what was learned over the old one is forgotten, its connections end.
             state.bootstrap = bootstrap;
-            state.settings = Rc::new(settings);
             state.brokers.forget();
             for port in std::mem::take(&mut state.ports).into_values() {
                 port.close();
             }
             for partition in state.partitions.values() {
                 partition.seat.borrow_mut().take();
+            }
+        } else if asks_otherwise {
+            // The next request of each connection asks by them.
+            for partition in state.partitions.values() {
+                self.touch(partition);
             }
         }
         drop(state);
@@ -96,6 +103,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         let known = self.state.borrow().partitions.get(&(topic.name.as_str().into(), wanted.index)).cloned();
         if let Some(known) = known {
             if known.wish().desired != Desired::Remove && is_same_place(&known, topic, wanted) {
+                known.set_rules(rules_of(topic));
                 known.set_wish(wish, version);
                 return Some(known);
             }
@@ -122,7 +130,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             topic_id: topic.topic_id,
             index: wanted.index,
             data_dir: PathBuf::from(&wanted.data_directory),
-            rules: rules_of(topic),
+            rules: Cell::new(rules_of(topic)),
         };
         let key = (Rc::clone(&place.topic), place.index);
         let pause_ms = self.state.borrow().settings.fetch_pause_ms;

@@ -1,0 +1,147 @@
+//! A pass proves: what a source says becomes the events that it should, once, and nothing else is touched.
+
+use super::*;
+use crate::mirror::catalog::{MirrorFacts, TopicSettings};
+use crate::mirror::decide::{Draft, Room as Places};
+use crate::plane::events::told;
+use twinlog_proto::channel::progress::FaultCode;
+use twinlog_proto::ids::Uuid;
+
+fn places() -> Places {
+    Places { directories: vec!["/d".to_owned()], slots_max: 8, version_floor: 0 }
+}
+
+fn topic(name: &str, id: u8, partition_count: i32) -> SourceTopic {
+    let settings = TopicSettings::default();
+    SourceTopic {
+        name: name.to_owned(),
+        id: Uuid([id; 16]),
+        partition_count,
+        settings,
+        internal: name.starts_with("__"),
+    }
+}
+
+/// The catalog after some events.
+fn taken(catalog: &Catalog, events: Vec<MirrorEvent>) -> Catalog {
+    let places = places();
+    let mut draft = Draft::new(catalog, &places);
+    for event in events {
+        draft.take(event).unwrap();
+    }
+    draft.finish().catalog
+}
+
+/// A mirror `m` of cluster `c` with these topics; everything that matches `a.*` is to follow.
+fn catalog(topics: &[SourceTopic]) -> Catalog {
+    let include = vec!["a.*".to_owned()];
+    let facts = MirrorFacts { source_cluster_id: "c".to_owned(), include, ..MirrorFacts::default() };
+    let start = |topic: &SourceTopic| MirrorEvent::Started { mirror: "m".to_owned(), topic: topic.clone() };
+    let mut events = vec![MirrorEvent::Created { mirror: "m".to_owned(), facts }];
+    events.extend(topics.iter().map(start));
+    taken(&Catalog::default(), events)
+}
+
+fn learnt(cluster_id: &str, topics: &[SourceTopic]) -> Learnt {
+    let topics = topics.iter().map(|topic| (topic.name.clone(), Ok(topic.clone()))).collect();
+    let answer = Answer { cluster_id: cluster_id.to_owned(), topics, ..Answer::default() };
+    Learnt { answer, gone: BTreeSet::new(), waiting: Vec::new() }
+}
+
+fn failed(catalog: &Catalog, topic: &str, partition: i32) -> String {
+    let standing = &catalog.partition("m", topic, partition).unwrap().standing;
+    assert_eq!((standing.state, standing.retry_attempt, standing.by_source), (MirrorState::Failed, -1, true));
+    standing.message.clone().unwrap()
+}
+
+#[test]
+fn nothing_new_is_no_event() {
+    let a = topic("a", 1, 2);
+    let found = news(&catalog(std::slice::from_ref(&a)), "m", &learnt("c", &[a]), 6);
+    assert!(found.events.is_empty() && found.notes.is_empty(), "{found:?}");
+}
+
+#[test]
+fn partitions_that_were_added_start_and_those_that_failed_are_left_alone() {
+    let detail = Detail::Failure { message: "diverged".to_owned(), retryable: false };
+    let before = catalog(&[topic("a", 1, 2)]);
+    let before = taken(&before, vec![MirrorEvent::detailed("m", "a", 0, Event::Failed, detail)]);
+    let after = taken(&before, news(&before, "m", &learnt("c", &[topic("a", 1, 4)]), 6).events);
+    let states: Vec<MirrorState> = (0..4).map(|p| after.partition("m", "a", p).unwrap().standing.state).collect();
+    assert_eq!(states[0], MirrorState::Failed);
+    assert_eq!(states[1..], [MirrorState::Preparing; 3]);
+    let versions = |catalog: &Catalog| catalog.mirror("m").unwrap().facts.assignment_version;
+    assert_eq!(versions(&after), versions(&before) + 1);
+}
+
+#[test]
+fn settings_that_changed_are_taken_over_without_touching_a_partition() {
+    let before = catalog(&[topic("a", 1, 1)]);
+    let mut changed = topic("a", 1, 1);
+    changed.settings.segment_bytes = 7;
+    let after = taken(&before, news(&before, "m", &learnt("c", &[changed.clone()]), 6).events);
+    assert_eq!(after.topic("m", "a").unwrap().facts.settings.segment_bytes, 7);
+    assert_eq!(after.partition("m", "a", 0), before.partition("m", "a", 0));
+    assert!(news(&after, "m", &learnt("c", &[changed]), 6).events.is_empty());
+}
+
+#[test]
+fn a_topic_that_was_created_again_fails_with_both_ids_and_no_other_does() {
+    let before = catalog(&[topic("a", 1, 2), topic("b", 2, 1)]);
+    let learnt = learnt("c", &[topic("a", 3, 5), topic("b", 2, 1)]);
+    let after = taken(&before, news(&before, "m", &learnt, 5).events);
+    for partition in 0..2 {
+        let message = failed(&after, "a", partition);
+        assert!(message.starts_with(&told(FaultCode::RECREATED)), "{message}");
+        assert!(message.contains(&Uuid([3; 16]).to_string()) && message.contains(&Uuid([1; 16]).to_string()));
+    }
+    assert_eq!(after.partition("m", "b", 0), before.partition("m", "b", 0));
+    assert!(after.partition("m", "a", 2).is_none(), "the partitions of the new topic are not the old one's");
+    assert!(news(&after, "m", &learnt, 5).events.is_empty(), "said once");
+}
+
+#[test]
+fn a_topic_that_was_missing_twice_fails_and_comes_back_by_a_start_only() {
+    let (a, b) = (topic("a", 1, 2), topic("b", 2, 1));
+    let before = catalog(&[a.clone(), b.clone()]);
+    let mut learnt_gone = learnt("c", std::slice::from_ref(&b));
+    assert!(news(&before, "m", &learnt_gone, 5).events.is_empty(), "missing once says nothing");
+    learnt_gone.gone.insert("a".to_owned());
+    let gone = taken(&before, news(&before, "m", &learnt_gone, 5).events);
+    assert!(failed(&gone, "a", 1).starts_with(&told(FaultCode::UNKNOWN_TOPIC)));
+    assert!(news(&gone, "m", &learnt_gone, 5).events.is_empty(), "said once");
+    assert!(news(&gone, "m", &learnt("c", &[a.clone(), b]), 5).events.is_empty(), "not by itself");
+    let back = taken(&gone, vec![MirrorEvent::Started { mirror: "m".to_owned(), topic: a }]);
+    let standing = &back.partition("m", "a", 1).unwrap().standing;
+    assert_eq!((standing.state, standing.by_source), (MirrorState::Preparing, false));
+    let stop = MirrorEvent::Wanted {
+        mirror: "m".to_owned(),
+        topic: "a".to_owned(),
+        desired: Desired::Stop,
+        event: Event::Stop,
+    };
+    let stopped = taken(&gone, vec![stop]);
+    assert_eq!(stopped.partition("m", "a", 0).unwrap().standing.state, MirrorState::Stopping);
+}
+
+#[test]
+fn another_cluster_fails_everything_with_both_ids() {
+    let before = catalog(&[topic("a", 1, 2), topic("b", 2, 1)]);
+    let after = taken(&before, news(&before, "m", &learnt("other", &[topic("a3", 9, 1)]), 5).events);
+    for (name, partition) in [("a", 0), ("a", 1), ("b", 0)] {
+        let message = failed(&after, name, partition);
+        assert!(message.starts_with(&told(FaultCode::CLUSTER)), "{message}");
+        assert!(message.contains("they are other") && message.contains("the source is c"), "{message}");
+    }
+    assert!(after.topic("m", "a3").is_none(), "nothing is discovered there");
+}
+
+#[test]
+fn what_matches_is_discovered_and_what_does_not_fit_waits_with_a_note() {
+    let before = catalog(&[]);
+    let learnt = learnt("c", &[topic("a1", 1, 2), topic("a2", 2, 9), topic("b", 3, 1), topic("__a", 4, 1)]);
+    let found = news(&before, "m", &learnt, 8);
+    let after = taken(&before, found.events);
+    assert_eq!(after.mirror("m").unwrap().topics.keys().collect::<Vec<_>>(), ["a1"]);
+    assert!(found.notes.len() == 1 && found.notes[0].contains("a2"), "{:?}", found.notes);
+}

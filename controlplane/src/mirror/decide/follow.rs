@@ -1,0 +1,58 @@
+//! pure: places for new partitions, and what a draft makes of a topic that has changed at its source.
+
+use super::{Draft, NotTaken};
+use crate::mirror::catalog::{Desired, Placement, StateRecord, TopicFacts};
+use crate::mirror::event::{Detail, SourceTopic};
+use crate::mirror::machine::Event;
+use crate::mirror::placement::Placer;
+
+/// Partitions with their slots and directories.
+pub(super) type Places = Vec<(i32, (u32, String))>;
+
+impl Draft<'_> {
+    /// Takes over what the source says now: partitions that were added start, the others are left as they are.
+    pub(super) fn follow(&mut self, mirror: &str, source: &SourceTopic) -> Result<(), NotTaken> {
+        let known = self.catalog.topic(mirror, &source.name).ok_or(NotTaken::Absent)?;
+        if known.facts.id != source.id || known.facts.desired == Desired::Stop {
+            return Err(NotTaken::Absent);
+        }
+        let grows = known.facts.desired == Desired::Mirror && source.partition_count > known.facts.partition_count;
+        let partition_count = if grows { source.partition_count } else { known.facts.partition_count };
+        let facts = TopicFacts { partition_count, settings: source.settings, ..known.facts.clone() };
+        let fresh: Vec<i32> = (0..partition_count).filter(|index| !known.partitions.contains_key(index)).collect();
+        let places = self.places(fresh.clone())?;
+        let asked_version = self.next_version(mirror);
+        let (mirror, topic) = (mirror.to_owned(), source.name.clone());
+        self.touched.entry(mirror.clone()).or_default();
+        self.record(StateRecord::Topic { mirror: mirror.clone(), topic: topic.clone(), facts: Some(facts) });
+        self.settle_in(&mirror, &topic, places, asked_version);
+        for partition in fresh {
+            self.step(&mirror, &topic, partition, Event::Start, &Detail::None)?;
+        }
+        Ok(())
+    }
+
+    /// Places for these partitions, or none for any of them.
+    pub(super) fn places(&mut self, partitions: Vec<i32>) -> Result<Places, NotTaken> {
+        let full = NotTaken::Full(self.room.slots_max);
+        let placer = self.placer.get_or_insert_with(|| Placer::new(&self.catalog, &self.room.directories));
+        if placer.room(self.room.slots_max) < partitions.len() {
+            return Err(full);
+        }
+        let mut places = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let place = placer.place(self.room.slots_max).map_err(|_full| full.clone())?;
+            places.push((partition, place));
+        }
+        Ok(places)
+    }
+
+    /// Records the places of new partitions.
+    pub(super) fn settle_in(&mut self, mirror: &str, topic: &str, places: Places, asked_version: i64) {
+        for (partition, (slot, directory)) in places {
+            let placement = Placement { slot, directory, attempt: 0, asked_version };
+            let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+            self.record(StateRecord::Placement { mirror, topic, partition, placement });
+        }
+    }
+}
