@@ -57,6 +57,9 @@ apis! {
     API_VERSIONS = 18, "ApiVersions", served Some(0..=4), sent Some(0..=4), flexible 3;
     INIT_PRODUCER_ID = 22, "InitProducerId", served Some(0..=5), sent None, flexible 2;
     OFFSET_FOR_LEADER_EPOCH = 23, "OffsetForLeaderEpoch", served None, sent Some(2..=4), flexible 4;
+    DESCRIBE_ACLS = 29, "DescribeAcls", served Some(1..=3), sent Some(1..=3), flexible 2;
+    CREATE_ACLS = 30, "CreateAcls", served Some(1..=3), sent Some(1..=3), flexible 2;
+    DELETE_ACLS = 31, "DeleteAcls", served Some(1..=3), sent Some(1..=3), flexible 2;
     DESCRIBE_CONFIGS = 32, "DescribeConfigs", served Some(1..=4), sent Some(1..=4), flexible 4;
     SASL_AUTHENTICATE = 36, "SaslAuthenticate", served None, sent Some(0..=2), flexible 2;
     INCREMENTAL_ALTER_CONFIGS = 44, "IncrementalAlterConfigs", served Some(0..=1), sent Some(0..=1), flexible 1;

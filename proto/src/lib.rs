@@ -16,5 +16,6 @@ pub mod primitives;
 pub mod properties;
 pub mod reader;
 pub mod records;
+pub mod security;
 pub mod storage;
 pub mod writer;

@@ -27,6 +27,7 @@ public class MessageVectors {
         {"OffsetForLeaderEpoch", "2", "4"}, {"SaslAuthenticate", "0", "2"}, {"SaslHandshake", "0", "1"}, {"Fetch", "4", "18"},
         {"ListGroups", "0", "5"}, {"OffsetFetch", "6", "9"}, {"OffsetCommit", "6", "9"}, {"DescribeShareGroupOffsets", "0", "1"},
         {"AlterShareGroupOffsets", "0", "0"},
+        {"DescribeAcls", "1", "3"}, {"CreateAcls", "1", "3"}, {"DeleteAcls", "1", "3"},
     };
     static final Random random = new Random(1279);
 
