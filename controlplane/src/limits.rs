@@ -62,6 +62,12 @@ pub const COMMIT_QUEUE_MAX: usize = 1_024;
 
 /// How often the board is read when no doorbell rings.
 pub const BOARD_POLL: Duration = Duration::from_millis(100);
+/// How often it is looked how partitions move while some do ...
+pub const PACE_POLL: Duration = Duration::from_secs(1);
+/// ... and while all rest.
+pub const PACE_POLL_IDLE: Duration = Duration::from_secs(5);
+/// A core of the data plane that has not turned for this long tells nothing any more.
+pub const CORE_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How often an absent data plane is looked for.
 pub const ATTACH_RETRY: Duration = Duration::from_millis(200);
 

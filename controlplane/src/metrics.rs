@@ -3,8 +3,8 @@
 use crate::mirror::catalog::Catalog;
 use crate::mirror::machine::STATES;
 use crate::plane::attachment::CoreNumbers;
+use crate::plane::pace::Pace;
 use crate::plane::view::View;
-use crate::rpc::describe_mirrors::lag_ms;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use twinlog_proto::channel::page::{Counter, Delay, Kind};
@@ -33,7 +33,9 @@ const GAUGES: [(&str, &str, Pick); 7] = [
     ("twinlog_partition_log_start_offset", "First offset kept here", |seen, _| known(seen.log_start)),
     ("twinlog_partition_lag_records", "Records still to come", |seen, _| seen.lag_records()),
     ("twinlog_partition_lag_bytes", "Bytes still to come, estimated", |seen, _| known(seen.lag_bytes)),
-    ("twinlog_partition_lag_ms", "Time since the partition had everything", |seen, now| known(lag_ms(seen, now))),
+    ("twinlog_partition_lag_ms", "Time since the partition had everything", |seen, now| {
+        Pace::of_board(seen, now).lag_ms
+    }),
 ];
 
 /// The text of `/metrics`.

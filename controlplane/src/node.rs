@@ -98,6 +98,7 @@ impl Node {
         spawn_local(Rc::clone(&link).keep());
         spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
         spawn_local(follow::task::run(driver.clone(), config.refresh_interval));
+        spawn_local(watch::paces(Rc::clone(&link)));
         let identity = Rc::new(identity);
         let open = Rc::new(Cell::new(0));
         let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };
@@ -129,6 +130,7 @@ impl Pages {
             troubles.push(self.link.absent_because());
         }
         troubles.extend(self.link.broken());
+        troubles.extend(self.link.silent_cores().iter().map(|core| format!("core {core} of the data plane hangs")));
         troubles.extend(self.driver.trouble());
         troubles.extend(self.sender.trouble());
         let healthy = troubles.is_empty();

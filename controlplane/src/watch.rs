@@ -1,8 +1,8 @@
 //! The task that makes state follow the data plane: the board, and retries that are due.
 
 use crate::config::RetryRules;
-use crate::driver::Driver;
-use crate::limits::{BOARD_POLL, RESOLVE_RETRY};
+use crate::driver::{Driver, now_ms};
+use crate::limits::{BOARD_POLL, PACE_POLL, PACE_POLL_IDLE, RESOLVE_RETRY};
 use crate::mirror::catalog::Catalog;
 use crate::mirror::decide::PartitionKey;
 use crate::mirror::event::MirrorEvent;
@@ -46,6 +46,14 @@ pub async fn board(driver: Driver, link: Rc<Link>, sender: Rc<Sender>, rules: Re
             }
         }
         sender.again(&driver.catalog()).await;
+    }
+}
+
+/// Takes in how partitions move: often while some do, seldom while all rest.
+pub async fn paces(link: Rc<Link>) {
+    loop {
+        let moving = link.track(now_ms());
+        sleep(if moving { PACE_POLL } else { PACE_POLL_IDLE }).await;
     }
 }
 

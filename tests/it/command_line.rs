@@ -9,7 +9,7 @@ use twinlog_tests::kafka::{Broker, Spec};
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 20] = [
     "partition",
     "state",
     "previousState",
@@ -21,6 +21,11 @@ const FIELDS: [&str; 15] = [
     "lagRecords",
     "lagBytes",
     "lagMs",
+    "lsoLagRecords",
+    "bytesPerSecond",
+    "catchUpPercent",
+    "etaMs",
+    "catchingUp",
     "lastMirroredOffset",
     "lastMirrorEpoch",
     "retryAttempt",
@@ -95,16 +100,16 @@ fn a_mirror_lives_through_its_commands() {
 
 fn described(site: &Site, source: &Broker, id: &str) {
     let all = site.ask(&["mirrors", "describe"]);
-    assert_eq!(keys(&all[0]), BTreeSet::from(["mirror", "sourceClusterId", "topics"]));
+    assert_eq!(keys(&all[0]), BTreeSet::from(["mirror", "sourceClusterId", "topics", "summary"]));
     assert_eq!(all[0]["sourceClusterId"], source.cluster_id());
     let topic = &all[0]["topics"][0];
-    assert_eq!(keys(topic), BTreeSet::from(["topic", "topicId", "partitions"]));
+    assert_eq!(keys(topic), BTreeSet::from(["topic", "topicId", "partitions", "summary"]));
     assert_eq!((&topic["topic"], &topic["topicId"]), (&json!("orders"), &json!(id)));
     let row = &topic["partitions"][1];
     assert_eq!(keys(row), BTreeSet::from(FIELDS));
     let wanted = json!({
         "partition": 1, "state": "MIRRORING", "leaderEpoch": 0, "sourceOffset": 50, "destinationOffset": 50, "flushedOffset": 50,
-        "logStartOffset": 0, "lagRecords": 0, "lagBytes": 0, "errorMessage": null
+        "logStartOffset": 0, "lagRecords": 0, "lagBytes": 0, "lagMs": 0, "lsoLagRecords": 0, "catchUpPercent": null, "errorMessage": null
     });
     for (key, value) in wanted.as_object().expect("an object") {
         assert_eq!(row[key], *value, "{key} in {row}");

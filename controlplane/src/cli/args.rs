@@ -173,7 +173,7 @@ pub enum Mirrors {
     },
     /// Describe mirrors: state and offsets of each partition.
     #[command(
-        after_help = "Examples:\n  twinlog mirrors describe\n  twinlog mirrors describe dr --topic orders --json"
+        after_help = "Examples:\n  twinlog mirrors describe\n  twinlog mirrors describe dr --topic orders --json\n\nMore than 200 partitions are shown as one row a topic, unless --partitions is given; --json always has all."
     )]
     Describe {
         /// One mirror; without it, all.
@@ -181,6 +181,9 @@ pub enum Mirrors {
         /// Only this topic.
         #[arg(long)]
         topic: Vec<String>,
+        /// A row for each partition, however many there are.
+        #[arg(long)]
+        partitions: bool,
         #[command(flatten)]
         ask: Ask,
     },

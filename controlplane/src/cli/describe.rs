@@ -1,6 +1,7 @@
 //! What the control plane says of mirrors, as the JSON that scripts rely on, and the questions that several commands ask.
 
 use super::failure::Failure;
+use super::sums::Sums;
 use crate::client::Client;
 use serde::Serialize;
 use twinlog_proto::error_code::ErrorCode;
@@ -18,6 +19,8 @@ pub(super) struct Mirror {
     pub(super) source_cluster_id: Option<String>,
     /// Its topics.
     pub(super) topics: Vec<Topic>,
+    /// All its partitions together.
+    pub(super) summary: Sums,
 }
 
 /// A topic of a mirror.
@@ -30,6 +33,8 @@ pub(super) struct Topic {
     pub(super) topic_id: Option<String>,
     /// Its partitions.
     pub(super) partitions: Vec<Partition>,
+    /// All of them together.
+    pub(super) summary: Sums,
 }
 
 /// A partition of a topic. `None` is "unknown".
@@ -56,8 +61,18 @@ pub(super) struct Partition {
     pub(super) lag_records: Option<i64>,
     /// Bytes that are missing here.
     pub(super) lag_bytes: Option<i64>,
-    /// Time since everything was here.
+    /// How long ago our end last was the source's; 0 when it is.
     pub(super) lag_ms: Option<i64>,
+    /// Records that open transactions hold back from transactional readers; no lag of the mirror.
+    pub(super) lso_lag_records: Option<i64>,
+    /// Bytes that came in a second, of late.
+    pub(super) bytes_per_second: Option<i64>,
+    /// How far a partition that fell behind is; `None` when it is not behind.
+    pub(super) catch_up_percent: Option<f64>,
+    /// When it has everything, at the rate of late.
+    pub(super) eta_ms: Option<i64>,
+    /// Whether it comes nearer; `None` when it is not behind, or was not measured for long enough.
+    pub(super) catching_up: Option<bool>,
     /// Where mirrored data ended at the last stop.
     pub(super) last_mirrored_offset: Option<i64>,
     /// The epoch of the last mirrored batch at the last stop.
@@ -121,10 +136,12 @@ fn remedy(code: ErrorCode) -> &'static str {
 
 impl From<DescribedMirror> for Mirror {
     fn from(mirror: DescribedMirror) -> Self {
+        let topics: Vec<Topic> = mirror.topics.into_iter().map(Topic::from).collect();
         Self {
             mirror: mirror.mirror_name,
             source_cluster_id: mirror.source_cluster_id.filter(|id| !id.is_empty()),
-            topics: mirror.topics.into_iter().map(Topic::from).collect(),
+            summary: Sums::of(topics.iter().flat_map(|topic| &topic.partitions)),
+            topics,
         }
     }
 }
@@ -136,6 +153,7 @@ impl From<TopicPartitions> for Topic {
         Self {
             topic: topic.topic_name,
             topic_id: (!topic.topic_id.is_zero()).then(|| topic.topic_id.to_string()),
+            summary: Sums::of(partitions.iter()),
             partitions,
         }
     }
@@ -155,6 +173,14 @@ impl From<PartitionDetail> for Partition {
             lag_records: known(detail.lag),
             lag_bytes: known(detail.lag_bytes),
             lag_ms: known(detail.lag_ms),
+            lso_lag_records: known(detail.lso_lag_records),
+            bytes_per_second: known(detail.bytes_per_second),
+            catch_up_percent: (detail.catch_up_per_mille >= 0).then(|| f64::from(detail.catch_up_per_mille) / 10.0),
+            eta_ms: known(detail.catch_up_eta_ms),
+            catching_up: match detail.catch_up_eta_ms {
+                NOT_CATCHING_UP => Some(false),
+                eta_ms => (eta_ms >= 0).then_some(true),
+            },
             last_mirrored_offset: known(detail.last_mirror_offset),
             last_mirror_epoch: known(detail.last_mirror_epoch.into()),
             retry_attempt: detail.retry_attempt,
@@ -162,6 +188,9 @@ impl From<PartitionDetail> for Partition {
         }
     }
 }
+
+/// On the wire, in the place of a time: the source is as fast as the mirror.
+const NOT_CATCHING_UP: i64 = -2;
 
 /// On the wire -1 stands for "unknown".
 fn known(value: i64) -> Option<i64> {

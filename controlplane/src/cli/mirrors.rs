@@ -2,7 +2,8 @@
 
 use super::args::{Ask, Mirrors};
 use super::failure::Failure;
-use super::{connect, describe, output};
+use super::sums::{self, Sums};
+use super::{connect, describe, output, units};
 use serde::Serialize;
 use std::path::Path;
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
@@ -13,6 +14,8 @@ use twinlog_proto::messages::incremental_alter_configs::{
 use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::properties;
 
+/// With more partitions than this, `describe` shows a row for each topic.
+const PARTITION_ROWS_MAX: usize = 200;
 /// Resource type of a mirror in requests about settings.
 const RESOURCE_MIRROR: i8 = 64;
 /// Gives a setting a value.
@@ -30,7 +33,7 @@ pub(super) fn run(verb: &Mirrors) -> Result<(), Failure> {
             create(name, settings(source.as_deref(), mirror_config.as_deref(), set)?, ask)
         }
         Mirrors::List { ask } => list(ask),
-        Mirrors::Describe { name, topic, ask } => show(name.as_deref(), topic, ask),
+        Mirrors::Describe { name, topic, partitions, ask } => show(name.as_deref(), topic, *partitions, ask),
         Mirrors::Alter { name, set, ask } => alter(name, set, ask),
         Mirrors::Delete { name, ask } => delete(name, ask),
     }
@@ -160,35 +163,100 @@ fn list(ask: &Ask) -> Result<(), Failure> {
     output::table(&["MIRROR", "SOURCE", "SOURCE CLUSTER", "#TOPICS"], &rows)
 }
 
-fn show(name: Option<&str>, topics: &[String], ask: &Ask) -> Result<(), Failure> {
+fn show(name: Option<&str>, topics: &[String], partitions: bool, ask: &Ask) -> Result<(), Failure> {
     let mirrors = describe::ask(&mut connect(ask)?, name, topics)?;
     if ask.json {
         return output::json(&mirrors);
     }
-    let mut rows = Vec::new();
-    for mirror in &mirrors {
-        for topic in &mirror.topics {
-            for p in &topic.partitions {
-                rows.push(vec![
-                    mirror.mirror.clone(),
-                    format!("{}-{}", topic.topic, p.partition),
-                    p.state.clone(),
-                    output::number(p.source_offset),
-                    output::number(p.destination_offset),
-                    output::number(p.flushed_offset),
-                    output::number(p.lag_records),
-                    output::number(p.lag_ms),
-                    output::number(p.last_mirrored_offset),
-                    p.error_message.clone().unwrap_or_default(),
-                ]);
-            }
-        }
-    }
-    if rows.is_empty() {
+    let count: usize = mirrors.iter().map(|mirror| mirror.summary.partitions).sum();
+    if count == 0 {
         return output::line("no mirrored partitions; `twinlog topics start MIRROR --topic T` starts some");
     }
-    let heads = ["MIRROR", "PARTITION", "STATE", "#SOURCE", "#HERE", "#FLUSHED", "#LAG", "#LAG MS", "#LMO", "ERROR"];
+    if partitions || count <= PARTITION_ROWS_MAX {
+        each_partition(&mirrors)?
+    } else {
+        each_topic(&mirrors)?
+    }
+    output::line("")?;
+    for mirror in &mirrors {
+        output::line(&format!("{}: {}", mirror.mirror, in_words(&mirror.summary, mirror.topics.len())))?;
+    }
+    Ok(())
+}
+
+fn each_partition(mirrors: &[describe::Mirror]) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for (mirror, topic) in mirrors.iter().flat_map(|mirror| mirror.topics.iter().map(move |topic| (mirror, topic))) {
+        for p in &topic.partitions {
+            rows.push(vec![
+                mirror.mirror.clone(),
+                format!("{}-{}", topic.topic, p.partition),
+                p.state.clone(),
+                output::number(p.source_offset),
+                output::number(p.destination_offset),
+                output::number(p.flushed_offset),
+                output::number(p.lag_records),
+                units::known(p.lag_bytes, units::bytes),
+                units::known(p.lag_ms, units::time),
+                output::number(p.lso_lag_records),
+                sums::catch_up(p.catch_up_percent, p.catching_up, p.eta_ms),
+                output::number(p.last_mirrored_offset),
+                p.error_message.clone().unwrap_or_default(),
+            ]);
+        }
+    }
+    let heads = [
+        "MIRROR",
+        "PARTITION",
+        "STATE",
+        "#SOURCE",
+        "#HERE",
+        "#FLUSHED",
+        "#LAG",
+        "#LAG BYTES",
+        "#LAG TIME",
+        "#LSO LAG",
+        "CATCH-UP",
+        "#LMO",
+        "ERROR",
+    ];
     output::table(&heads, &rows)
+}
+
+fn each_topic(mirrors: &[describe::Mirror]) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for (mirror, topic) in mirrors.iter().flat_map(|mirror| mirror.topics.iter().map(move |topic| (mirror, topic))) {
+        let sums = &topic.summary;
+        rows.push(vec![
+            mirror.mirror.clone(),
+            topic.topic.clone(),
+            sums.states(),
+            output::number(sums.lag_records),
+            units::known(sums.lag_bytes, units::bytes),
+            units::known(sums.lag_ms, units::time),
+            units::known(sums.bytes_per_second, units::rate),
+            sums.catch_up(),
+        ]);
+    }
+    output::table(&["MIRROR", "TOPIC", "PARTITIONS", "#LAG", "#LAG BYTES", "#LAG TIME", "#RATE", "CATCH-UP"], &rows)?;
+    output::line("(one row a topic; --partitions shows each partition, --topic T those of one topic)")
+}
+
+/// A mirror's sums in one line.
+fn in_words(sums: &Sums, topics: usize) -> String {
+    let mut text = format!("{topics} topics, {} partitions ({})", sums.partitions, sums.states());
+    let lag = (output::number(sums.lag_records), units::known(sums.lag_bytes, units::bytes));
+    text += &format!("; lag {} records, {}, {} at most", lag.0, lag.1, units::known(sums.lag_ms, units::time));
+    if sums.lag_unknown > 0 {
+        text += &format!("; lag of {} partitions unknown", sums.lag_unknown);
+    }
+    if let Some(rate) = sums.bytes_per_second {
+        text += &format!("; {}", units::rate(rate));
+    }
+    if sums.catch_up_percent.is_some() {
+        text += &format!("; catch-up {}", sums.catch_up());
+    }
+    text
 }
 
 #[cfg(test)]

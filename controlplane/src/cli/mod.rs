@@ -12,7 +12,9 @@ mod mirrors;
 mod output;
 mod segment;
 mod status;
+mod sums;
 mod topics;
+mod units;
 mod up;
 mod verify;
 

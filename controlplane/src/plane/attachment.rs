@@ -3,13 +3,15 @@
 //! Everything that is read here comes from another process: a slot that breaks the layout reads as unknown, a ring that is
 //! broken is left, and the first of it is reported.
 
-use crate::limits::{ATTACH_RETRY, SLOTS_BEFORE_FIRST_SIGHT};
+use crate::limits::{ATTACH_RETRY, CORE_SILENCE_MAX, SLOTS_BEFORE_FIRST_SIGHT};
+use crate::plane::pace::{Pace, Tracker};
 use crate::plane::view::Slots;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Instant;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -36,6 +38,12 @@ pub struct Link {
     /// What the attached data plane broke first; it is said once, for a broken one breaks everything at every look.
     broken: RefCell<Option<String>>,
     slots_seen: Cell<u32>,
+    /// What the board showed over time; outlives the data plane.
+    tracker: RefCell<Tracker>,
+    /// The turns of each core, and since when they are the same.
+    turns: RefCell<Vec<(u64, Instant)>>,
+    /// Cores that have turned, and do no more.
+    silent: RefCell<Vec<u32>>,
 }
 
 #[derive(Debug)]
@@ -65,6 +73,9 @@ impl Link {
             absent_because: RefCell::new("it was not looked for yet".to_owned()),
             broken: RefCell::default(),
             slots_seen: Cell::new(SLOTS_BEFORE_FIRST_SIGHT),
+            tracker: RefCell::default(),
+            turns: RefCell::default(),
+            silent: RefCell::default(),
         }
     }
 
@@ -169,6 +180,41 @@ impl Link {
         (0..view.geometry().cores()).map(numbers).collect()
     }
 
+    /// Cores of the attached data plane that do not turn any more; the slots of theirs read as unknown.
+    #[must_use]
+    pub fn silent_cores(&self) -> Vec<u32> {
+        self.silent.borrow().clone()
+    }
+
+    fn count_turns(&self) {
+        let attached = self.attached.borrow();
+        let (mut turns, mut silent) = (self.turns.borrow_mut(), self.silent.borrow_mut());
+        silent.clear();
+        let Some(Attached { control, .. }) = attached.as_ref() else { return turns.clear() };
+        let view = control.region.view();
+        turns.resize(view.geometry().cores() as usize, (0, Instant::now()));
+        for (core, known) in (0..).zip(turns.iter_mut()) {
+            let now = view.page(core).get(Counter::Turns);
+            if now != known.0 {
+                *known = (now, Instant::now());
+            } else if now > 0 && known.1.elapsed() > CORE_SILENCE_MAX {
+                silent.push(core);
+            }
+        }
+    }
+
+    /// Takes in where all partitions stand; true when some of them move.
+    pub fn track(&self, now_ms: i64) -> bool {
+        self.count_turns();
+        let slots = if self.is_attached() { self.slots_seen.get() } else { 0 };
+        for slot in 0..slots {
+            if let Some(seen) = self.slot(slot) {
+                self.tracker.borrow_mut().see(slot, &seen, now_ms);
+            }
+        }
+        self.tracker.borrow().is_moving()
+    }
+
     /// Keeps the link for ever: attaches, waits for the end of the data plane, attaches again.
     pub async fn keep(self: Rc<Self>) {
         loop {
@@ -220,6 +266,11 @@ impl Link {
 impl Slots for Link {
     fn slot(&self, slot: u32) -> Option<PartitionProgress> {
         let attached = self.attached.borrow();
+        let silent = self.silent.borrow();
+        if !silent.is_empty() && silent.contains(&(slot % self.turns.borrow().len().max(1) as u32)) {
+            // What stands still is no news.
+            return None;
+        }
         match attached.as_ref()?.board.read(slot) {
             Ok(Seen::Value(progress)) => Some(progress),
             Ok(Seen::Empty | Seen::Busy) => None,
@@ -236,6 +287,10 @@ impl Slots for Link {
 
     fn slots_max(&self) -> u32 {
         self.slots_seen.get()
+    }
+
+    fn pace(&self, slot: u32, seen: &PartitionProgress, now_ms: i64) -> Pace {
+        self.tracker.borrow_mut().see(slot, seen, now_ms)
     }
 }
 

@@ -3,5 +3,6 @@
 pub mod assignments;
 pub mod attachment;
 pub mod events;
+pub mod pace;
 pub mod sender;
 pub mod view;

@@ -4,6 +4,7 @@
 //! been replaced by a newer generation, shows nothing, and unknown offsets are answered as -1.
 
 use crate::mirror::catalog::{Placement, Topic};
+use crate::plane::pace::Pace;
 use twinlog_proto::channel::progress::{PartitionProgress, SlotState, identity};
 use twinlog_proto::mirror_state::MirrorState;
 
@@ -13,6 +14,10 @@ pub trait Slots {
     fn slot(&self, slot: u32) -> Option<PartitionProgress>;
     /// Slots of the board; of the last one that was seen when there is no data plane.
     fn slots_max(&self) -> u32;
+    /// How the partition in a slot moves, as far as earlier looks tell.
+    fn pace(&self, _slot: u32, seen: &PartitionProgress, now_ms: i64) -> Pace {
+        Pace::of_board(seen, now_ms)
+    }
 }
 
 /// What the handlers see of the data plane.
@@ -45,17 +50,31 @@ impl<'a> View<'a> {
         self.slots.slot(placement.slot).filter(|seen| seen.identity == identity(topic.facts.id, partition))
     }
 
+    /// What is known of a partition, and how it moves.
+    #[must_use]
+    pub fn moves(&self, topic: &Topic, partition: i32) -> Option<(PartitionProgress, Pace)> {
+        let placement = topic.partitions.get(&partition)?.placement.as_ref()?;
+        let seen =
+            self.slots.slot(placement.slot).filter(|seen| seen.identity == identity(topic.facts.id, partition))?;
+        Some((seen, self.slots.pace(placement.slot, &seen, self.now_ms)))
+    }
+
     /// The state to report: the recorded one, except that the board knows of a fence first.
     #[must_use]
     pub fn state(&self, topic: &Topic, partition: i32) -> MirrorState {
         let Some(known) = topic.partitions.get(&partition) else { return MirrorState::Unknown };
-        let recorded = known.standing.state;
-        match self.progress(topic, partition) {
-            Some(seen) if recorded == MirrorState::Mirroring && seen.state == SlotState::Fencing => {
-                MirrorState::EpochFencing
-            }
-            _ => recorded,
+        state(known.standing.state, self.progress(topic, partition).as_ref())
+    }
+}
+
+/// The state to report when `recorded` is the recorded one and the board shows `seen`.
+#[must_use]
+pub fn state(recorded: MirrorState, seen: Option<&PartitionProgress>) -> MirrorState {
+    match seen {
+        Some(seen) if recorded == MirrorState::Mirroring && seen.state == SlotState::Fencing => {
+            MirrorState::EpochFencing
         }
+        _ => recorded,
     }
 }
 

@@ -2,16 +2,19 @@
 
 use crate::mirror::catalog::{Catalog, Mirror, Partition, Topic};
 use crate::mirror::settings::BOOTSTRAP_SERVERS;
-use crate::plane::view::View;
+use crate::plane::pace::{CatchUp, Pace};
+use crate::plane::view::{self, View};
 use crate::rpc::{OPERATIONS_NOT_ASKED, Refusal, once};
 use std::collections::BTreeSet;
-use twinlog_proto::channel::progress::PartitionProgress;
+use twinlog_proto::channel::progress::{PartitionProgress, SlotState};
 use twinlog_proto::messages::describe_mirrors::{
     DescribeMirrorsRequest, DescribeMirrorsResponse, DescribedMirror, PartitionDetail, TopicPartitions,
 };
 use twinlog_proto::mirror_state::MirrorState;
 
 const UNKNOWN: i64 = -1;
+/// In the place of a time: the source is as fast as the mirror.
+const NEVER: i64 = -2;
 
 /// The answer.
 #[must_use]
@@ -60,35 +63,64 @@ fn described(name: &str, mirror: &Mirror, view: &View<'_>, wanted: &dyn Fn(&str)
 
 fn detail(topic: &Topic, index: i32, partition: &Partition, view: &View<'_>) -> PartitionDetail {
     let standing = &partition.standing;
-    let seen = view.progress(topic, index);
-    let offset = |pick: fn(&PartitionProgress) -> i64| seen.as_ref().map_or(UNKNOWN, pick);
+    let (seen, pace) = view.moves(topic, index).map_or((None, Pace::default()), |(seen, pace)| (Some(seen), pace));
+    let seen = seen.as_ref();
+    let offset = |pick: fn(&PartitionProgress) -> i64| seen.map_or(UNKNOWN, pick);
+    let (per_mille, eta_ms) = catch_up(pace.catch_up);
     PartitionDetail {
         partition_index: index,
         source_offset: offset(|seen| seen.source_high_watermark),
         destination_offset: offset(|seen| seen.leo),
-        lag: seen.and_then(|seen| seen.lag_records()).unwrap_or(UNKNOWN),
-        state: view.state(topic, index).name().to_owned(),
+        lag: seen.and_then(lag_records).unwrap_or(UNKNOWN),
+        state: view::state(standing.state, seen).name().to_owned(),
         last_mirror_offset: partition.last_mirrored.map_or(UNKNOWN, |last| last.offset),
         last_mirror_epoch: partition.last_mirrored.map_or(-1, |last| last.epoch),
         retry_attempt: standing.retry_attempt,
         error_message: standing.message.clone(),
-        lag_ms: seen.map_or(UNKNOWN, |seen| lag_ms(&seen, view.now_ms)),
+        lag_ms: pace.lag_ms.unwrap_or(UNKNOWN),
         previous_state: Some(standing.previous)
             .filter(|state| *state != MirrorState::Unknown)
             .map(|state| state.name().to_owned()),
         leader_epoch: seen.map_or(-1, |seen| seen.leader_epoch),
         flushed_offset: offset(|seen| seen.flushed),
         log_start_offset: offset(|seen| seen.log_start),
-        lag_bytes: offset(|seen| seen.lag_bytes),
+        lag_bytes: seen.and_then(lag_bytes).unwrap_or(UNKNOWN),
+        lso_lag_records: seen.and_then(lso_lag_records).unwrap_or(UNKNOWN),
+        bytes_per_second: pace.bytes_per_second.unwrap_or(UNKNOWN),
+        catch_up_per_mille: per_mille,
+        catch_up_eta_ms: eta_ms,
     }
 }
 
-/// Time since the partition last had everything; 0 when it has now.
+/// Records still to come; `None` when unknown, and when nothing is mirrored any more.
 #[must_use]
-pub fn lag_ms(seen: &PartitionProgress, now_ms: i64) -> i64 {
-    match (seen.lag_records(), seen.caught_up_at_ms) {
-        (Some(0), _) => 0,
-        (None, _) | (_, ..0) => UNKNOWN,
-        (Some(_), caught_up_at_ms) => (now_ms - caught_up_at_ms).max(0),
+pub fn lag_records(seen: &PartitionProgress) -> Option<i64> {
+    if follows(seen) { seen.lag_records() } else { None }
+}
+
+/// Bytes still to come, estimated; `None` as above.
+#[must_use]
+pub fn lag_bytes(seen: &PartitionProgress) -> Option<i64> {
+    (follows(seen) && seen.lag_bytes >= 0).then_some(seen.lag_bytes)
+}
+
+/// Records of the source that transactional readers cannot read yet; no lag of the mirror, which takes them all the same.
+#[must_use]
+pub fn lso_lag_records(seen: &PartitionProgress) -> Option<i64> {
+    let known = follows(seen) && seen.source_lso >= 0 && seen.source_high_watermark >= 0;
+    known.then(|| (seen.source_high_watermark - seen.source_lso).max(0))
+}
+
+/// A stopped partition is on its own: whatever the source has more is no lag.
+fn follows(seen: &PartitionProgress) -> bool {
+    !matches!(seen.state, SlotState::Stopped | SlotState::Absent)
+}
+
+fn catch_up(catch_up: CatchUp) -> (i32, i64) {
+    match catch_up {
+        CatchUp::None => (-1, UNKNOWN),
+        CatchUp::Measuring { per_mille } => (per_mille, UNKNOWN),
+        CatchUp::Closing { per_mille, eta_ms } => (per_mille, eta_ms),
+        CatchUp::NotClosing { per_mille } => (per_mille, NEVER),
     }
 }
