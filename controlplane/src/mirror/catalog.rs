@@ -136,6 +136,8 @@ pub struct Standing {
     pub by_source: bool,
     /// Accepted transitions so far.
     pub state_epoch: i32,
+    /// The highest leader epoch of another node that wrote; -1 when none did.
+    pub writer_epoch: i32,
 }
 
 impl Default for Standing {
@@ -147,6 +149,7 @@ impl Default for Standing {
             message: None,
             by_source: false,
             state_epoch: 0,
+            writer_epoch: -1,
         }
     }
 }

@@ -139,6 +139,14 @@ impl<'a> Draft<'a> {
                 self.record(StateRecord::LastMirrored { mirror, topic, partition, last });
                 Ok(())
             }
+            MirrorEvent::WriterEpoch { mirror, topic, partition, epoch } => {
+                let topic_id = self.catalog.topic(&mirror, &topic).ok_or(NotTaken::Absent)?.facts.id;
+                let known = self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;
+                let standing =
+                    Standing { writer_epoch: epoch.max(known.standing.writer_epoch), ..known.standing.clone() };
+                self.record(StateRecord::Standing { mirror, topic, topic_id, partition, standing });
+                Ok(())
+            }
         }
     }
 
@@ -314,19 +322,21 @@ fn next_standing(before: &Standing, to: To, event: Event, detail: &Detail) -> St
     after.by_source &= state == MirrorState::Failed;
     match (event, detail) {
         (Event::Failed, detail) => {
-            let (message, retryable) = match detail {
-                Detail::Failure { message, retryable } => (message.as_str(), *retryable),
-                Detail::Verdict(message) => (message.as_str(), false),
-                Detail::None | Detail::Ended(_) => ("it failed for a reason that was not told", true),
+            let (message, retryable, attempt) = match detail {
+                Detail::Failure { message, retryable } => (message.as_str(), *retryable, None),
+                Detail::Verdict(message) => (message.as_str(), false, None),
+                Detail::Reported { message, retryable, attempt } => (message.as_str(), *retryable, *attempt),
+                Detail::None | Detail::Ended(_) => ("it failed for a reason that was not told", true, None),
             };
             if before.state != MirrorState::Failed {
                 after.previous = before.state;
             }
-            after.retry_attempt = match before.retry_attempt {
+            after.retry_attempt = match (before.retry_attempt, attempt) {
                 // What a retry cannot mend stays so.
                 _ if !retryable => -1,
-                -1 => -1,
-                failures => failures.saturating_add(1),
+                (-1, _) => -1,
+                (_, Some(counted)) => counted.max(1),
+                (failures, None) => failures.saturating_add(1),
             };
             after.by_source |= matches!(detail, Detail::Verdict(_));
             after.message = Some(message.chars().take(ERROR_CHARS_MAX).collect());

@@ -28,6 +28,8 @@ pub enum MirrorEvent {
     Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
     /// A write of states by another node: only the position.
     Position { mirror: String, topic: String, partition: i32, last: LastMirrored },
+    /// Another node wrote at this leader epoch: writers of older ones are fenced from now on.
+    WriterEpoch { mirror: String, topic: String, partition: i32, epoch: i32 },
 }
 
 /// What comes with an event of one partition.
@@ -44,6 +46,15 @@ pub enum Detail {
     },
     /// With `Failed`: the source's own word, so trying again does not help, and records that still flow prove nothing.
     Verdict(String),
+    /// With `Failed`, from another node.
+    Reported {
+        /// Why, for people.
+        message: String,
+        /// Whether trying again may help.
+        retryable: bool,
+        /// Failures in a row as that node counted them; `None` to count here.
+        attempt: Option<i16>,
+    },
     /// With `SlotStopped`: where mirroring ended; `None` when nothing ever was mirrored.
     Ended(Option<LastMirrored>),
 }

@@ -72,7 +72,7 @@ fn what_is_asked_for_many_times_is_answered_once() {
 
     let topic = StatesTopic { name: "flows".into(), ..Default::default() };
     let request = ReadMirrorStatesRequest { mirror_name: mirror_name(), topics: vec![topic; TIMES] };
-    assert_eq!(read_mirror_states::handle(&request, &catalog).topics.len(), 1);
+    assert_eq!(read_mirror_states::handle(&request, &catalog, &view).topics.len(), 1);
 
     let topic = LmoTopic { name: "flows".into(), ..Default::default() };
     let request = LastMirroredOffsetsRequest { mirror_name: mirror_name(), topics: vec![topic; TIMES] };

@@ -22,6 +22,7 @@ pub mod refused_writes;
 pub mod start_mirror_topics;
 pub mod stop_mirror_topics;
 pub mod topic_selection;
+pub mod write_mirror_states;
 
 use crate::limits::ANSWER_TEXT_CHARS_MAX;
 use std::collections::BTreeSet;
@@ -82,11 +83,15 @@ pub trait Refused {
 }
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod read_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod write_tests;
 
 /// The value of an authorized-operations field that was not asked for.
 pub const OPERATIONS_NOT_ASKED: i32 = i32::MIN;

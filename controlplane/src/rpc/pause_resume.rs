@@ -2,7 +2,7 @@
 
 use crate::mirror::catalog::{Catalog, Desired, Topic};
 use crate::mirror::event::MirrorEvent;
-use crate::mirror::machine::Event;
+use crate::mirror::machine::{self, Event};
 use crate::rpc::topic_selection::{Selected, by_name, joined};
 use crate::rpc::{Refusal, Refused};
 use twinlog_proto::error_code::ErrorCode;
@@ -74,13 +74,18 @@ fn decide<'c, 'r>(
         let Ok((owner, topic)) = *found else { continue };
         match check(name, topic) {
             Err(refusal) => *found = Err(refusal),
-            Ok(()) if topic.facts.desired == desired => {}
+            Ok(()) if topic.facts.desired == desired && !is_awaited(topic, event) => {}
             Ok(()) => {
                 events.push(MirrorEvent::Wanted { mirror: owner.to_owned(), topic: name.clone(), desired, event });
             }
         }
     }
     Ok((events, selected))
+}
+
+/// Whether a partition has still to take the step: another node may have sent it elsewhere since the topic was asked.
+fn is_awaited(topic: &Topic, event: Event) -> bool {
+    topic.partitions.values().any(|partition| machine::step(partition.standing.state, event).is_ok())
 }
 
 fn results<'s>(selected: &'s Selected<'_>) -> impl Iterator<Item = (String, i16)> + 's {
@@ -94,7 +99,7 @@ fn may_pause(name: &str, topic: &Topic) -> Result<(), Refusal> {
             let message = format!("topic {name}: it is stopped; start it first");
             Err(Refusal::new(ErrorCode::MIRROR_TOPIC_BEING_STOPPED, message))
         }
-        Desired::Mirror => all_are(name, topic, MirrorState::Mirroring),
+        Desired::Mirror => all_are(name, topic, MirrorState::Mirroring, &[MirrorState::Pausing, MirrorState::Paused]),
     }
 }
 
@@ -105,12 +110,14 @@ fn may_resume(name: &str, topic: &Topic) -> Result<(), Refusal> {
             let message = format!("topic {name}: it is stopped, not paused; start it");
             Err(Refusal::new(ErrorCode::MIRROR_TOPIC_NOT_PAUSED, message))
         }
-        Desired::Pause => all_are(name, topic, MirrorState::Paused),
+        Desired::Pause => all_are(name, topic, MirrorState::Paused, &[MirrorState::Mirroring]),
     }
 }
 
-fn all_are(name: &str, topic: &Topic, wanted: MirrorState) -> Result<(), Refusal> {
-    match topic.partitions.iter().find(|(_, partition)| partition.standing.state != wanted) {
+/// Whether all partitions are where the step leads from, or where it leads to.
+fn all_are(name: &str, topic: &Topic, wanted: MirrorState, or_already: &[MirrorState]) -> Result<(), Refusal> {
+    let misplaced = |state| state != wanted && !or_already.contains(&state);
+    match topic.partitions.iter().find(|(_, partition)| misplaced(partition.standing.state)) {
         None => Ok(()),
         Some((index, partition)) => {
             let (found, wanted) = (partition.standing.state.name(), wanted.name());

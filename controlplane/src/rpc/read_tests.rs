@@ -105,12 +105,12 @@ fn positions_and_states_that_nobody_recorded_are_zero_and_unknown_and_what_does_
         states::TopicData { name: "nope".into(), partitions },
     ];
     let request = ReadMirrorStatesRequest { mirror_name: "m".into(), topics };
-    let answer = read_mirror_states::handle(&request, &world());
+    let answer = read_mirror_states::handle(&request, &world(), &View::new(&Board::default(), 0));
     let codes: Vec<(i8, i16)> =
         answer.topics.iter().map(|t| (t.partitions[0].state, t.partitions[0].error_code)).collect();
     assert_eq!(codes, [(4, 0), (16, 0)]);
     let request = ReadMirrorStatesRequest { mirror_name: "no".into(), topics: Vec::new() };
-    assert_eq!(read_mirror_states::handle(&request, &world()).error_code, 1137);
+    assert_eq!(read_mirror_states::handle(&request, &world(), &View::new(&Board::default(), 0)).error_code, 1137);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! pure: StartMirrorTopics: topics by name and by pattern, with what the source says about them.
 
-use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
+use crate::mirror::catalog::{Catalog, Desired, Mirror, Partition, Topic};
 use crate::mirror::event::{MirrorEvent, SourceTopic};
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings;
@@ -221,11 +221,14 @@ impl<'a> Start<'a> {
                 return refuse(ErrorCode::MIRROR_TOPIC_NOT_STOPPED, "it is paused; resume it".to_owned());
             }
             Desired::Mirror => {
-                let waits = |state| matches!(state, MirrorState::Failed | MirrorState::Initializing);
+                use MirrorState as S;
+                // Another node may have stopped partitions one by one.
+                let waits = |state| matches!(state, S::Failed | S::Initializing | S::Stopped | S::Unknown);
                 let grew = source.as_ref().is_some_and(|new| new.partition_count > known.facts.partition_count);
                 if source.is_none() || (state_of(waits).is_none() && !grew) {
                     return Ok(None);
                 }
+                self.unchanged_since_stop(name, known)?;
             }
             Desired::Stop => {
                 let moving = |state| !matches!(state, MirrorState::Stopped | MirrorState::Unknown);
@@ -260,7 +263,8 @@ impl<'a> Start<'a> {
             let message = format!("topic {name}: starting from scratch over an existing log is not possible yet");
             return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
         }
-        for (index, partition) in &known.partitions {
+        let stopped = |partition: &Partition| partition.standing.state == MirrorState::Stopped;
+        for (index, partition) in known.partitions.iter().filter(|(_, partition)| stopped(partition)) {
             let (Some(last), Some(seen)) = (partition.last_mirrored, self.view.progress(known, *index)) else {
                 continue;
             };

@@ -58,6 +58,7 @@ const SERVED: &[i16] = &[
     api::LIST_MIRRORS,
     api::DESCRIBE_MIRRORS,
     api::READ_MIRROR_STATES,
+    api::WRITE_MIRROR_STATES,
     api::PAUSE_MIRROR_TOPICS,
     api::RESUME_MIRROR_TOPICS,
     api::DELETE_MIRROR,
@@ -95,7 +96,11 @@ pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u
         api::LAST_MIRRORED_OFFSETS => {
             call.read(|request, catalog, _| rpc::last_mirrored_offsets::handle(request, catalog))
         }
-        api::READ_MIRROR_STATES => call.read(|request, catalog, _| rpc::read_mirror_states::handle(request, catalog)),
+        api::READ_MIRROR_STATES => call.read(rpc::read_mirror_states::handle),
+        api::WRITE_MIRROR_STATES => {
+            call.change(move |request, catalog, view| rpc::write_mirror_states::decide(request, version, catalog, view))
+                .await
+        }
         api::CREATE_MIRROR => call.create_mirror().await,
         api::START_MIRROR_TOPICS => call.start_mirror_topics().await,
         api::STOP_MIRROR_TOPICS => {

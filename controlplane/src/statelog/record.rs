@@ -96,6 +96,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                     error_message: standing.message.clone(),
                     state_epoch: standing.state_epoch,
                     by_source: standing.by_source,
+                    writer_epoch: standing.writer_epoch,
                     ..MirrorPartitionStateValue::default()
                 };
                 records.push(record(TYPE_STANDING, &key, Some(&value)));
@@ -172,6 +173,7 @@ fn decode_standing(key: Reader<'_>, record: &KeyValue) -> Result<StateRecord, De
         message: found.error_message,
         by_source: found.by_source,
         state_epoch: found.state_epoch,
+        writer_epoch: found.writer_epoch,
     };
     let (topic, topic_id, partition) = (found.topic_name, found.topic_id, found.partition);
     Ok(StateRecord::Standing { mirror, topic, topic_id, partition, standing })
