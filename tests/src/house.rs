@@ -14,6 +14,7 @@ use std::time::Duration;
 
 const READY_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+const INTERNAL_TOPICS: &str = "mirror.internal.topics=";
 /// How long `up` may take to start a plane again.
 const REVIVE_LIMIT: Duration = Duration::from_secs(30);
 
@@ -106,12 +107,15 @@ impl Site {
         self.mirror_with(name, source, topics, &[]);
     }
 
-    /// [`Site::mirror`] with settings of the mirror, `key=value` each.
+    /// [`Site::mirror`] with settings of the mirror, `key=value` each. The source's internal topics come along only when asked for.
     ///
     /// # Panics
     /// When either is refused.
     pub fn mirror_with(&self, name: &str, source: &str, topics: &[&str], settings: &[&str]) {
         let mut create = vec!["mirrors", "create", name, "--source", source];
+        if !settings.iter().any(|s| s.starts_with(INTERNAL_TOPICS)) {
+            create.extend(["--set", "mirror.internal.topics=none"]);
+        }
         settings.iter().for_each(|s| create.extend(["--set", s]));
         self.cli(&create).done();
         let mut start = vec!["topics", "start", name, "--wait", "--timeout", "60s"];

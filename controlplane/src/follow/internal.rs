@@ -2,7 +2,7 @@
 //!
 //! They come with the mirror's topics and not by pattern, end when the last of these is stopped, and are never counted among them.
 
-use crate::mirror::catalog::{Catalog, Desired, Mirror};
+use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{MirrorEvent, SourceTopic};
 use crate::mirror::settings::{INTERNAL_TOPICS, Settings};
 use crate::source::topics::Answer;
@@ -33,11 +33,7 @@ pub fn are_followed(settings: &Settings) -> bool {
 /// Whether a topic that is not internal is mirrored or paused.
 #[must_use]
 pub fn has_topics(mirror: &Mirror) -> bool {
-    let wanted = |(name, topic): (&String, _)| {
-        let topic: &std::sync::Arc<crate::mirror::catalog::Topic> = topic;
-        !is_internal_name(name) && topic.facts.desired != Desired::Stop
-    };
-    mirror.topics.iter().any(wanted)
+    mirror.topics.iter().any(|(name, topic)| !is_internal_name(name) && topic.facts.desired != Desired::Stop)
 }
 
 /// Starts of internal topics that the source has, with partitions that fit, and what people should know of the others. Those that
@@ -49,6 +45,7 @@ pub fn starts(
     answer: &Answer,
     first: bool,
     slots_free: &mut usize,
+    goes_on: impl Fn(&Topic) -> bool,
 ) -> (Vec<MirrorEvent>, Vec<String>) {
     let (mut events, mut notes) = (Vec::new(), Vec::new());
     for name in FOLLOWED {
@@ -61,18 +58,35 @@ pub fn starts(
             continue;
         }
         let have = match owner {
-            // A stopped one whose place was written to since is not ours to go on with.
-            Some((_, known)) if !first || known.facts.desired != Desired::Stop || known.facts.id != topic.id => continue,
-            Some((_, known)) => known.partitions.len(),
+            Some((_, known)) => {
+                let again = first && known.facts.desired == Desired::Stop && known.facts.id == topic.id;
+                if !again || !goes_on(known) {
+                    continue;
+                }
+                known.partitions.len()
+            }
             None => 0,
         };
         let more = (topic.partition_count as usize).saturating_sub(have);
         if more > *slots_free {
-            notes.push(format!("topic {name} waits: {more} partitions and {slots_free} free slots; raise the data plane's"));
+            notes.push(format!(
+                "topic {name} waits: {more} partitions and {slots_free} free slots; raise the data plane's"
+            ));
             continue;
         }
         *slots_free -= more;
         events.push(MirrorEvent::Started { mirror: mirror.to_owned(), topic: topic.clone() });
     }
     (events, notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_is_for_a_standby_unless_it_says_none() {
+        let with = |value: &str| Settings::from([(INTERNAL_TOPICS.to_owned(), value.to_owned())]);
+        assert!(are_followed(&Settings::default()) && are_followed(&with("Standby")) && !are_followed(&with("none")));
+    }
 }

@@ -3,6 +3,8 @@
 //! `task.rs` asks, each mirror at its own interval and at most once at a time; the other files decide and are pure. A source
 //! that is slow or silent delays nobody but itself.
 
+pub mod exclusion;
+pub mod internal;
 pub mod news;
 pub mod question;
 pub mod task;

@@ -1,12 +1,12 @@
 //! pure: what a source's answer brings that the catalog does not have: topics that are new and match, partitions that were
 //! added, settings that changed, topics that waited for the source, and verdicts.
 
+use crate::follow::internal::{self, is_internal};
 use crate::follow::verdict;
 use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
 use crate::mirror::machine::Event;
 use crate::mirror::patterns::Patterns;
-use crate::rpc::start_mirror_topics::is_internal;
 use crate::source::topics::Answer;
 use std::collections::BTreeSet;
 use twinlog_proto::error_code::ErrorCode;
@@ -55,6 +55,11 @@ pub fn news(catalog: &Catalog, name: &str, learnt: &Learnt, slots_free: usize) -
             (Some(_), None) => {}
             (None, None) => events.extend(discovered(mirror, source, &mut room)),
         }
+    }
+    if internal::are_followed(&mirror.facts.settings) && internal::has_topics(mirror) {
+        let (more, notes) = internal::starts(catalog, name, &learnt.answer, false, &mut room.slots_free, |_| false);
+        events.extend(more);
+        room.notes.extend(notes);
     }
     News { events, notes: room.notes }
 }

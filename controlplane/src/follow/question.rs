@@ -1,5 +1,6 @@
 //! pure: what the source of a mirror is asked at each refresh, and when the next one is due.
 
+use crate::follow::internal;
 use crate::limits::RESOLVE_RETRY;
 use crate::mirror::catalog::{Desired, Mirror, Topic};
 use crate::mirror::patterns::Patterns;
@@ -37,7 +38,11 @@ pub fn question(mirror: &Mirror) -> Option<Question> {
         found.map(|(name, _)| name.clone()).collect::<Vec<String>>()
     };
     let waiting = named(waits);
-    let names: Vec<String> = named(flows).into_iter().chain(waiting.iter().cloned()).collect();
+    let mut names: Vec<String> = named(flows).into_iter().chain(waiting.iter().cloned()).collect();
+    if internal::are_followed(&mirror.facts.settings) && internal::has_topics(mirror) {
+        let more = internal::FOLLOWED.iter().filter(|name| !mirror.topics.contains_key(**name));
+        names.extend(more.map(|name| (*name).to_owned()));
+    }
     // Patterns were checked when they came; those of an older release that are not usable any more discover nothing.
     let include = Patterns::compile(&mirror.facts.include).ok().filter(|include| !include.is_empty());
     let wanted = match include {

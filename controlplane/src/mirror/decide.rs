@@ -254,6 +254,9 @@ impl<'a> Draft<'a> {
         for partition in takers {
             self.step(&mirror, &topic, partition, event, &Detail::None)?;
         }
+        if desired == Desired::Stop {
+            self.end_with_the_last(&mirror, &topic)?;
+        }
         Ok(())
     }
 

@@ -16,6 +16,8 @@ pub const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
 /// The cluster id that the source must have.
 pub const SOURCE_CLUSTER_ID: &str = "mirror.source.cluster.id";
 
+/// Whether the internal topics that a standby needs are mirrored.
+pub const INTERNAL_TOPICS: &str = "mirror.internal.topics";
 /// How often the source is asked for what is new.
 pub const REFRESH_INTERVAL: &str = "mirror.metadata.refresh.interval.ms";
 
@@ -45,7 +47,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("mirror.fetch.min.bytes", Kind::Number(0, INT_MAX)),
     ("mirror.fetch.response.max.bytes", Kind::Number(1, INT_MAX)),
     ("mirror.fetch.wait.max.ms", Kind::Number(0, INT_MAX)),
-    ("mirror.internal.topics", Kind::OneOf(&["none"])),
+    (INTERNAL_TOPICS, Kind::OneOf(&["standby", "none"])),
     (REFRESH_INTERVAL, Kind::Number(REFRESH_INTERVAL_MS_MIN as i64, REFRESH_INTERVAL_MS_MAX as i64)),
     ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, INT_MAX)),
     ("mirror.socket.timeout.ms", Kind::Number(1, INT_MAX)),

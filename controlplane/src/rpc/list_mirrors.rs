@@ -1,5 +1,6 @@
 //! pure: ListMirrors: the mirrors with their sources and how many topics flow.
 
+use crate::follow::internal::is_internal_name;
 use crate::mirror::catalog::{Catalog, Desired, Mirror};
 use crate::mirror::settings::BOOTSTRAP_SERVERS;
 use twinlog_proto::messages::list_mirrors::{ListMirrorsRequest, ListMirrorsResponse, ListedMirror};
@@ -8,8 +9,9 @@ use twinlog_proto::messages::list_mirrors::{ListMirrorsRequest, ListMirrorsRespo
 #[must_use]
 pub fn handle(request: &ListMirrorsRequest, catalog: &Catalog) -> ListMirrorsResponse {
     let listed = |(name, mirror): (&str, &Mirror)| {
-        let with =
-            |wanted: fn(Desired) -> bool| mirror.topics.iter().filter(move |(_, topic)| wanted(topic.facts.desired));
+        // Those of the cluster itself come along and are not counted.
+        let own = || mirror.topics.iter().filter(|(name, _)| !is_internal_name(name));
+        let with = |wanted: fn(Desired) -> bool| own().filter(move |(_, topic)| wanted(topic.facts.desired));
         let names = with(|desired| desired != Desired::Stop).filter(|_| request.include_topic_names);
         ListedMirror {
             mirror_name: name.to_owned(),

@@ -1,6 +1,8 @@
 //! pure: StartMirrorTopics: topics by name and by pattern, with what the source says about them.
 
-use crate::mirror::catalog::{Catalog, Desired, Mirror, Partition, Topic};
+use crate::follow::exclusion;
+use crate::follow::internal::{self, is_internal, is_internal_name};
+use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{MirrorEvent, SourceTopic};
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings;
@@ -14,9 +16,6 @@ use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::{Uuid, is_legal_name};
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, StartMirrorTopicsResponse, TopicResult};
 use twinlog_proto::mirror_state::MirrorState;
-
-/// Kafka's own topics begin so, and so do those of its tools.
-const INTERNAL_PREFIX: &str = "__";
 
 /// What the source is to be asked.
 #[derive(Debug, Clone)]
@@ -38,7 +37,10 @@ pub fn question(request: &StartMirrorTopicsRequest, catalog: &Catalog) -> Result
     patterns(&request.exclude_patterns)?;
     let include = patterns(&request.include_patterns)?;
     let names = request.topics.iter().map(|topic| topic.topic_name.clone()).filter(|name| is_legal_name(name));
-    let names: Vec<String> = names.collect();
+    let mut names: Vec<String> = names.collect();
+    if internal::are_followed(&mirror.facts.settings) {
+        names.extend(internal::FOLLOWED.map(str::to_owned));
+    }
     let wanted = if include.is_empty() { Wanted::Named(names) } else { Wanted::Matching { names, include } };
     Ok(Question { servers: settings::bootstrap_servers(&mirror.facts.settings), wanted })
 }
@@ -99,7 +101,8 @@ impl<'a> Start<'a> {
     }
 
     fn decide(mut self) -> Result<(Vec<MirrorEvent>, StartMirrorTopicsResponse), Refusal> {
-        let mut events = Vec::from_iter(self.patterns_event()?);
+        let mut events = self.pattern_events()?;
+        let first = !internal::has_topics(self.mirror);
         let mut results: BTreeMap<String, Option<Refusal>> = BTreeMap::new();
         let named = self.request.topics.iter().map(|topic| (topic.topic_name.clone(), topic.topic_id));
         for (name, id) in named.chain(self.matching()).collect::<Vec<_>>() {
@@ -114,6 +117,7 @@ impl<'a> Start<'a> {
             events.extend(event);
             results.insert(name, refusal);
         }
+        events.extend(self.internal(first, &events));
         let response = StartMirrorTopicsResponse {
             error_message: joined(results.values().flatten()),
             mirror_name: self.request.mirror_name.clone(),
@@ -126,11 +130,12 @@ impl<'a> Start<'a> {
         Ok((events, response))
     }
 
-    fn patterns_event(&self) -> Result<Option<MirrorEvent>, Refusal> {
+    /// The patterns as they will be, and what follows from them for topics that flow. From then on they decide for this request too.
+    fn pattern_events(&mut self) -> Result<Vec<MirrorEvent>, Refusal> {
         let (more, less) = (&self.request.include_patterns, &self.request.exclude_patterns);
-        if more.is_empty() && less.is_empty() {
-            return Ok(None);
-        }
+        // A start by name takes back a stop by the same name.
+        let named = self.request.topics.iter().map(|topic| topic.topic_name.clone());
+        let asked: Vec<String> = more.iter().cloned().chain(named).collect();
         // All together must be usable too: they are what discovery goes by later, when nobody is there to be told.
         let merged = |old: &[String], add: &[String], remove: &[String]| -> Result<Vec<String>, Refusal> {
             let mut all: Vec<String> = old.iter().filter(|pattern| !remove.contains(pattern)).cloned().collect();
@@ -138,11 +143,36 @@ impl<'a> Start<'a> {
             patterns(&all).map(|_usable| all)
         };
         let facts = &self.mirror.facts;
-        Ok(Some(MirrorEvent::Patterns {
-            mirror: self.request.mirror_name.clone(),
-            include: merged(&facts.include, more, less)?,
-            exclude: merged(&facts.exclude, less, more)?,
-        }))
+        let (include, exclude) = (merged(&facts.include, more, less)?, merged(&facts.exclude, less, &asked)?);
+        self.exclude = patterns(&exclude)?;
+        if (&include, &exclude) == (&facts.include, &facts.exclude) {
+            return Ok(Vec::new());
+        }
+        let mirror = self.request.mirror_name.clone();
+        let mut events = exclusion::stops(&mirror, self.mirror, &self.exclude);
+        events.push(MirrorEvent::Patterns { mirror, include, exclude });
+        Ok(events)
+    }
+
+    /// The internal topics that come along with the topics that these events start.
+    fn internal(&mut self, first: bool, events: &[MirrorEvent]) -> Vec<MirrorEvent> {
+        let starts = events.iter().any(|event| matches!(event, MirrorEvent::Started { .. }));
+        let Some(answer) =
+            self.source.as_ref().filter(|_| starts && internal::are_followed(&self.mirror.facts.settings))
+        else {
+            return Vec::new();
+        };
+        let by_name = |event: &MirrorEvent| match event {
+            MirrorEvent::Started { topic, .. } => Some(topic.name.clone()),
+            _ => None,
+        };
+        let named: Vec<String> = events.iter().filter_map(by_name).collect();
+        let view = self.view;
+        let goes_on = |topic: &Topic| unchanged(topic, view).is_ok();
+        let name = &self.request.mirror_name;
+        // What does not fit or has another owner is told at the next refresh.
+        let (more, _) = internal::starts(self.catalog, name, answer, first, &mut self.slots_free, goes_on);
+        more.into_iter().filter(|event| by_name(event).is_none_or(|name| !named.contains(&name))).collect()
     }
 
     /// The source's topics that match the patterns and are not Kafka's own.
@@ -161,12 +191,16 @@ impl<'a> Start<'a> {
         if !is_legal_name(name) {
             return refuse(ErrorCode::INVALID_TOPIC_EXCEPTION, "this is no topic name".to_owned());
         }
-        if name.starts_with(INTERNAL_PREFIX) {
+        // Those that came along with the others and were stopped by name come back by name.
+        let comes_back = internal::FOLLOWED.contains(&name) && self.mirror.topics.contains_key(name);
+        if is_internal_name(name) && !comes_back {
             let why = "topics that begin with __ are a cluster's own and are not mirrored by name".to_owned();
             return refuse(ErrorCode::INVALID_TOPIC_EXCEPTION, why);
         }
-        if self.exclude.matches(name) {
-            return refuse(ErrorCode::INVALID_REQUEST, "an exclude pattern of this request matches it".to_owned());
+        if self.exclude.matches(name) && !comes_back {
+            let why = "an exclude pattern of the mirror or of this request matches it, and that wins; take the pattern out of \
+                       mirror.topics.exclude, or start it as a pattern";
+            return refuse(ErrorCode::INVALID_REQUEST, why.to_owned());
         }
         let owner = self.catalog.owner_of(name);
         let known = owner.filter(|(mirror, _)| *mirror == self.request.mirror_name).map(|(_, topic)| topic);
@@ -263,21 +297,8 @@ impl<'a> Start<'a> {
             let message = format!("topic {name}: starting from scratch over an existing log is not possible yet");
             return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
         }
-        let stopped = |partition: &Partition| partition.standing.state == MirrorState::Stopped;
-        for (index, partition) in known.partitions.iter().filter(|(_, partition)| stopped(partition)) {
-            let (Some(last), Some(seen)) = (partition.last_mirrored, self.view.progress(known, *index)) else {
-                continue;
-            };
-            if seen.leo >= 0 && seen.leo != last.offset {
-                let message = format!(
-                    "topic {name}: partition {index} ends at offset {} but mirroring ended at {}: it was written to after \
-                     the stop; take it back with `twinlog reclaim`, or throw it away with --from-scratch",
-                    seen.leo, last.offset
-                );
-                return Err(Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, message));
-            }
-        }
-        Ok(())
+        unchanged(known, self.view)
+            .map_err(|why| Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, format!("topic {name}: {why}")))
     }
 
     fn start(&mut self, name: &str, source: SourceTopic, have: usize) -> Result<Option<MirrorEvent>, Refusal> {
@@ -294,10 +315,19 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Whether the topic is a cluster's own.
-#[must_use]
-pub fn is_internal(topic: &SourceTopic) -> bool {
-    topic.internal || topic.name.starts_with(INTERNAL_PREFIX)
+fn unchanged(topic: &Topic, view: &View<'_>) -> Result<(), String> {
+    let stopped = topic.partitions.iter().filter(|(_, partition)| partition.standing.state == MirrorState::Stopped);
+    for (index, partition) in stopped {
+        let (Some(last), Some(seen)) = (partition.last_mirrored, view.progress(topic, *index)) else { continue };
+        if seen.leo >= 0 && seen.leo != last.offset {
+            return Err(format!(
+                "partition {index} ends at offset {} but mirroring ended at {}: it was written to after the stop; take it back \
+                 with `twinlog reclaim`, or throw it away with --from-scratch",
+                seen.leo, last.offset
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn patterns(given: &[String]) -> Result<Patterns, Refusal> {

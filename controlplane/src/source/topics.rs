@@ -1,5 +1,6 @@
 //! What a source says about itself and its topics.
 
+use crate::follow::internal::FOLLOWED;
 use crate::limits::{CLUSTER_ID_BYTES_MAX, SOURCE_ASK, TOPIC_PARTITIONS_MAX};
 use crate::mirror::catalog::TopicSettings;
 use crate::mirror::event::SourceTopic;
@@ -86,7 +87,9 @@ pub async fn ask_thoroughly(servers: &[String], wanted: &Wanted) -> Result<Answe
             Some(Ok(_) | Err(_)) => true,
         };
         let (Wanted::Matching { names, .. } | Wanted::Named(names)) = wanted;
-        let lacking: Vec<String> = names.iter().filter(|name| !there(&answer, name)).cloned().collect();
+        // Most sources lack one of the internal topics, and none loses it.
+        let names = names.iter().filter(|name| !FOLLOWED.contains(&name.as_str()));
+        let lacking: Vec<String> = names.filter(|name| !there(&answer, name)).cloned().collect();
         if !lacking.is_empty() {
             let asked = if matches!(wanted, Wanted::Named(_)) { None } else { Some(lacking.as_slice()) };
             let metadata = metadata(&mut connection, asked).await?;

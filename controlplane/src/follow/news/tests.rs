@@ -145,3 +145,42 @@ fn what_matches_is_discovered_and_what_does_not_fit_waits_with_a_note() {
     assert_eq!(after.mirror("m").unwrap().topics.keys().collect::<Vec<_>>(), ["a1"]);
     assert!(found.notes.len() == 1 && found.notes[0].contains("a2"), "{:?}", found.notes);
 }
+
+fn stop(topic: &str) -> MirrorEvent {
+    let (mirror, topic) = ("m".to_owned(), topic.to_owned());
+    MirrorEvent::Wanted { mirror, topic, desired: Desired::Stop, event: Event::Stop }
+}
+
+#[test]
+fn internal_topics_come_with_the_first_topic_once_they_exist_and_end_with_the_last() {
+    let (offsets, other) = (topic("__consumer_offsets", 7, 2), topic("__mine", 8, 1));
+    let learnt = learnt("c", &[offsets.clone(), other]);
+    assert!(news(&catalog(&[]), "m", &learnt, 8).events.is_empty(), "a mirror without topics needs none");
+    let before = catalog(&[topic("b", 1, 1), topic("b2", 2, 1)]);
+    let after = taken(&before, news(&before, "m", &learnt, 6).events);
+    assert_eq!(after.mirror("m").unwrap().topics.keys().collect::<Vec<_>>(), ["__consumer_offsets", "b", "b2"]);
+    assert!(news(&after, "m", &learnt, 4).events.is_empty(), "once");
+
+    let desired = |catalog: &Catalog| catalog.topic("m", "__consumer_offsets").unwrap().facts.desired;
+    let one = taken(&after, vec![stop("b")]);
+    assert_eq!(desired(&one), Desired::Mirror);
+    let none = taken(&one, vec![stop("b2")]);
+    assert_eq!(desired(&none), Desired::Stop);
+    let by_name = taken(&after, vec![stop("__consumer_offsets")]);
+    assert!(news(&by_name, "m", &learnt, 4).events.is_empty(), "a stopped one stays stopped");
+}
+
+#[test]
+fn without_a_standby_no_internal_topic_is_mirrored_and_a_name_exists_once() {
+    let learnt = learnt("c", &[topic("__consumer_offsets", 7, 2)]);
+    let settings = [("mirror.internal.topics".to_owned(), "none".to_owned())].into();
+    let before = catalog(&[topic("b", 1, 1)]);
+    let none = taken(&before, vec![MirrorEvent::Settings { mirror: "m".to_owned(), settings }]);
+    assert!(news(&none, "m", &learnt, 8).events.is_empty());
+
+    let facts = MirrorFacts { source_cluster_id: "x".to_owned(), ..MirrorFacts::default() };
+    let theirs = MirrorEvent::Started { mirror: "n".to_owned(), topic: topic("__consumer_offsets", 9, 1) };
+    let both = taken(&before, vec![MirrorEvent::Created { mirror: "n".to_owned(), facts }, theirs]);
+    let found = news(&both, "m", &learnt, 4);
+    assert!(found.events.is_empty() && found.notes[0].contains("mirror.internal.topics=none"), "{found:?}");
+}

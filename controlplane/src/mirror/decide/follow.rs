@@ -1,6 +1,7 @@
 //! pure: places for new partitions, and what a draft makes of a topic that has changed at its source.
 
 use super::{Draft, NotTaken};
+use crate::follow::internal;
 use crate::mirror::catalog::{Desired, Placement, StateRecord, TopicFacts};
 use crate::mirror::event::{Detail, SourceTopic};
 use crate::mirror::machine::Event;
@@ -28,6 +29,20 @@ impl Draft<'_> {
         self.settle_in(&mirror, &topic, places, asked_version);
         for partition in fresh {
             self.step(&mirror, &topic, partition, Event::Start, &Detail::None)?;
+        }
+        Ok(())
+    }
+
+    /// With the last of a mirror's topics its internal ones stop too: nobody but a standby of these topics needs them, and a mirror
+    /// can be deleted when all are stopped.
+    pub(super) fn end_with_the_last(&mut self, mirror: &str, stopped: &str) -> Result<(), NotTaken> {
+        let Some(known) = self.catalog.mirror(mirror).filter(|known| !internal::has_topics(known)) else {
+            return Ok(());
+        };
+        let flows = |name: &&str| known.topics.get(*name).is_some_and(|topic| topic.facts.desired != Desired::Stop);
+        let left: Vec<&str> = internal::FOLLOWED.into_iter().filter(|name| *name != stopped).filter(flows).collect();
+        for topic in left {
+            self.want(mirror, topic, Desired::Stop, Event::Stop)?;
         }
         Ok(())
     }
