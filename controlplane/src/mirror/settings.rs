@@ -84,12 +84,10 @@ pub struct BadSetting(pub String);
 pub fn checked<'a>(given: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<Settings, BadSetting> {
     let mut settings = Settings::new();
     for (key, value) in given {
-        let Some((_, kind)) = KEYS.iter().find(|(known, _)| *known == key) else {
-            return Err(BadSetting(format!("unknown mirror setting `{key}`; remove it")));
-        };
+        let kind = kind(key)?;
         // A null is how Kafka's clients say "the default".
         let Some(value) = value else { continue };
-        check(key, *kind, value)?;
+        check(key, kind, value)?;
         if settings.insert(key.to_owned(), value.to_owned()).is_some() {
             return Err(BadSetting(format!("the setting `{key}` is given twice")));
         }
@@ -101,6 +99,20 @@ pub fn checked<'a>(given: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) 
         return Err(BadSetting(format!("`{BOOTSTRAP_SERVERS}` is missing; give the source cluster's HOST:PORT list")));
     }
     Ok(settings)
+}
+
+/// What a key's value may be.
+fn kind(key: &str) -> Result<Kind, BadSetting> {
+    let found = KEYS.iter().find(|(known, _)| *known == key).map(|(_, kind)| *kind);
+    found.ok_or_else(|| BadSetting(format!("unknown mirror setting `{key}`; remove it")))
+}
+
+/// Whether there is such a key.
+///
+/// # Errors
+/// When there is none.
+pub fn known(key: &str) -> Result<(), BadSetting> {
+    kind(key).map(|_| ())
 }
 
 /// Whether the value of `key` must not be shown.

@@ -16,7 +16,7 @@ const SEVERAL_FROM: i16 = 4;
 pub fn handle(request: &FindCoordinatorRequest, version: i16, us: &Endpoint) -> FindCoordinatorResponse {
     let refusal = match request.key_type {
         KEY_MIRROR if version >= MIRROR_FROM => None,
-        0 | 1 => {
+        0..=2 => {
             Some((ErrorCode::COORDINATOR_NOT_AVAILABLE, "groups and transactions are not served by a mirror node"))
         }
         _ => Some((ErrorCode::INVALID_REQUEST, "this key type is not known at this version")),

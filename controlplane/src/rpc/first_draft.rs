@@ -7,7 +7,7 @@ use crate::plane::view::View;
 use crate::rpc::{Refusal, Refused, start_mirror_topics, stop_mirror_topics};
 use crate::source::SourceError;
 use crate::source::topics::Answer;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::add_topics_to_mirror::{
     AddTopicsToMirrorRequest, AddTopicsToMirrorResponse, TopicResult as Added,
@@ -42,9 +42,18 @@ pub fn add(
     view: &View<'_>,
 ) -> (Vec<MirrorEvent>, AddTopicsToMirrorResponse) {
     let (mut events, mut topics) = (Vec::new(), Vec::new());
-    for (start, source) in starts {
+    let mut taken = BTreeSet::new();
+    for (mut start, source) in starts {
+        // Nothing is recorded yet, so the catalog does not show that another mirror of this request has the name.
+        let is_known = catalog.mirror(&start.mirror_name).is_some();
+        let is_free = |topic: &StartTopic| !is_known || !taken.contains(&topic.topic_name);
+        let (free, twice): (Vec<StartTopic>, _) = start.topics.into_iter().partition(is_free);
+        let error_code = ErrorCode::TOPIC_ALREADY_IN_CLUSTER_MIRROR.0;
+        topics.extend(twice.into_iter().map(|topic| Added { name: topic.topic_name, error_code }));
+        start.topics = free;
         let (more, response) = start_mirror_topics::decide(&start, source, catalog, view);
         events.extend(more);
+        taken.extend(response.topics.iter().filter(|topic| topic.error_code == 0).map(|topic| topic.name.clone()));
         if response.error_code != 0 {
             let refused =
                 |topic: &StartTopic| Added { name: topic.topic_name.clone(), error_code: response.error_code };

@@ -14,6 +14,8 @@ use twinlog_proto::messages::incremental_alter_configs::{
 const RESOURCE_MIRROR: i8 = 64;
 const OPERATION_SET: i8 = 0;
 const OPERATION_DELETE: i8 = 1;
+const OPERATION_APPEND: i8 = 2;
+const OPERATION_SUBTRACT: i8 = 3;
 
 /// Decides.
 #[must_use]
@@ -55,13 +57,23 @@ fn one(resource: &AlterConfigsResource, catalog: &Catalog) -> Result<Settings, R
     let mirror =
         catalog.mirror(&resource.resource_name).ok_or_else(|| Refusal::unknown_mirror(&resource.resource_name))?;
     let mut changed = mirror.facts.settings.clone();
+    let mut named = BTreeSet::new();
     for config in &resource.configs {
+        if !named.insert(config.name.as_str()) {
+            return Err(Refusal::new(ErrorCode::INVALID_REQUEST, format!("`{}` is named twice", config.name)));
+        }
+        // What is not set can be deleted, what does not exist cannot.
+        settings::known(&config.name).map_err(|bad| Refusal::new(ErrorCode::INVALID_CONFIG, bad.0))?;
         match (config.config_operation, &config.value) {
             (OPERATION_SET, Some(value)) => drop(changed.insert(config.name.clone(), value.clone())),
             (OPERATION_SET, None) | (OPERATION_DELETE, _) => drop(changed.remove(&config.name)),
-            _ => {
-                let message = format!("`{}` is no list to append to; set it as a whole", config.name);
+            (OPERATION_APPEND | OPERATION_SUBTRACT, _) => {
+                let message = format!("`{}` is no list to append to or to take from; set it as a whole", config.name);
                 return Err(Refusal::new(ErrorCode::INVALID_CONFIG, message));
+            }
+            (unknown, _) => {
+                let message = format!("`{}`: {unknown} stands for no operation", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
             }
         }
     }

@@ -87,6 +87,8 @@ mod golden;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod read_tests;
 #[cfg(test)]
 mod tests;

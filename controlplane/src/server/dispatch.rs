@@ -66,6 +66,12 @@ const SERVED: &[i16] = &[
     api::REMOVE_TOPICS_FROM_MIRROR,
 ];
 
+/// The keys of the requests that are answered.
+#[must_use]
+pub fn served_keys() -> &'static [i16] {
+    SERVED
+}
+
 /// Answers one request frame (without its length); the answer has its length.
 ///
 /// # Errors
