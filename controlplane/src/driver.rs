@@ -15,6 +15,7 @@ use crate::statelog::batch::KeyValue;
 use crate::statelog::record;
 use crate::statelog::snapshot::{self, NotCompacted};
 use crate::statelog::writer::{LogWriter, WriteError};
+use crate::sync::book::Book;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ struct Shared {
     trouble: RefCell<Option<String>>,
     armed: RefCell<BTreeMap<PartitionKey, i16>>,
     slots: Rc<dyn Slots>,
+    book: Rc<Book>,
 }
 
 /// The driver's own side; `run` is its task.
@@ -97,6 +99,7 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         trouble: RefCell::new(None),
         armed: RefCell::default(),
         slots: parts.slots,
+        book: Rc::default(),
     });
     let task = DriverTask {
         queue,
@@ -115,6 +118,12 @@ impl Driver {
     #[must_use]
     pub fn catalog(&self) -> Rc<Catalog> {
         Rc::clone(&self.shared.catalog.borrow())
+    }
+
+    /// What syncs remember.
+    #[must_use]
+    pub fn book(&self) -> Rc<Book> {
+        Rc::clone(&self.shared.book)
     }
 
     /// Why the last change could not be made durable; `None` when it could.

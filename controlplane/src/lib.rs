@@ -17,4 +17,5 @@ pub mod rpc;
 pub mod server;
 pub mod source;
 pub mod statelog;
+pub mod sync;
 pub mod watch;

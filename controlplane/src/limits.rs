@@ -93,6 +93,21 @@ pub const REFRESH_INTERVAL_MS_MIN: u64 = 100;
 /// The longest: a day.
 pub const REFRESH_INTERVAL_MS_MAX: u64 = 86_400_000;
 
+/// How often it is looked whether a sync is due.
+pub const SYNC_POLL: Duration = Duration::from_millis(500);
+/// Mirrors that are synced at the same time.
+pub const SYNC_RUNS_MAX: usize = 8;
+/// Time for the sync of one kind of one mirror; shorter than a client waits for the answer.
+pub const SYNC_LIMIT: Duration = Duration::from_secs(50);
+/// Time after which a topic without recorded settings is asked for again, whatever the interval is.
+pub const SYNC_FRESH_RETRY_MS: u64 = 3_000;
+/// Differences of one kind that an answer shows; all are counted.
+pub const SYNC_CHANGES_SHOWN_MAX: usize = 5_000;
+/// Brokers of one cluster that are believed.
+pub const SYNC_BROKERS_MAX: usize = 2_000;
+/// Settings of one topic that are kept.
+pub const TOPIC_CONFIGS_MAX: usize = 200;
+
 /// First and largest delay before a failed partition is tried again; the delay is drawn from `0..=limit`.
 pub const RETRY_INITIAL_MS: u64 = 1_000;
 /// See [`RETRY_INITIAL_MS`].

@@ -15,6 +15,7 @@ use crate::server::conn::{self, Identity};
 use crate::server::http::{self, Answer, Page};
 use crate::server::listener;
 use crate::statelog::{record, replay, writer};
+use crate::sync;
 use crate::watch;
 use rustix::fs::{FlockOperation, flock};
 use std::cell::Cell;
@@ -99,6 +100,7 @@ impl Node {
         spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
         spawn_local(follow::task::run(driver.clone(), config.refresh_interval));
         spawn_local(watch::paces(Rc::clone(&link)));
+        spawn_local(sync::run::keep(driver.clone()));
         let identity = Rc::new(identity);
         let open = Rc::new(Cell::new(0));
         let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };
@@ -144,7 +146,11 @@ impl Pages {
             Page::Metrics => Answer {
                 status: "200 OK",
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
-                body: self.driver.read(|catalog, view| metrics::prometheus(catalog, view, &facts)),
+                body: self.driver.read(|catalog, view| {
+                    let mut page = metrics::prometheus(catalog, view, &facts);
+                    self.driver.book().read(|statuses| sync::metrics::prometheus(&mut page, catalog, statuses));
+                    page
+                }),
             },
             Page::Health => Answer {
                 status: if healthy { "200 OK" } else { "503 Service Unavailable" },

@@ -15,4 +15,5 @@ mod planes_die_alone;
 mod source_changes;
 mod source_folders_on_a_standby;
 mod stock_follower;
+mod sync;
 mod wild_source;

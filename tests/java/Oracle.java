@@ -18,6 +18,15 @@ public final class Oracle {
             case "create" -> Topics.create(ask);
             case "alter" -> Topics.alter(ask);
             case "describe" -> Topics.describe(ask);
+            case "settings" -> Syncs.settings(ask);
+            case "own-settings" -> Syncs.ownSettings(ask);
+            case "commit" -> Syncs.commit(ask);
+            case "offsets" -> Syncs.offsets(ask);
+            case "join" -> Syncs.join(ask);
+            case "leave" -> Syncs.leave(ask);
+            case "many-groups" -> Syncs.many(ask);
+            case "acls" -> Syncs.acls(ask);
+            case "list-acls" -> Syncs.listAcls(ask);
             case "delete-records" -> Topics.deleteRecords(ask);
             case "elect" -> Topics.elect(ask);
             case "delete-topic" -> Topics.deleteTopic(ask);

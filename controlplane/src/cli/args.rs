@@ -198,6 +198,11 @@ pub enum Mirrors {
         #[command(flatten)]
         ask: Ask,
     },
+    /// Bring topic settings, group offsets and access rules in line with the source now, or show what that would change.
+    #[command(
+        after_help = "Examples:\n  twinlog mirrors sync dr --dry-run\n  twinlog mirrors sync dr --what configs,groups --json"
+    )]
+    Sync(SyncArgs),
     /// Delete a mirror all of whose topics are stopped; files stay.
     #[command(after_help = "Example:\n  twinlog topics stop dr --include '.*' --wait && twinlog mirrors delete dr")]
     Delete {
@@ -206,6 +211,22 @@ pub enum Mirrors {
         #[command(flatten)]
         ask: Ask,
     },
+}
+
+/// `twinlog mirrors sync`.
+#[derive(Debug, Args)]
+pub struct SyncArgs {
+    /// One mirror; without it, all.
+    pub mirror: Option<String>,
+    /// Change nothing, show what would be changed.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Only these: configs, groups, acls.
+    #[arg(long, value_name = "KIND[,KIND...]", value_delimiter = ',')]
+    pub what: Vec<String>,
+    /// Where the control plane is.
+    #[command(flatten)]
+    pub ask: Ask,
 }
 
 /// `twinlog topics`.

@@ -21,6 +21,8 @@ pub(super) struct Mirror {
     pub(super) topics: Vec<Topic>,
     /// All its partitions together.
     pub(super) summary: Sums,
+    /// What follows the source besides records.
+    pub(super) syncs: Vec<super::sync::Sync>,
 }
 
 /// A topic of a mirror.
@@ -142,6 +144,7 @@ impl From<DescribedMirror> for Mirror {
             source_cluster_id: mirror.source_cluster_id.filter(|id| !id.is_empty()),
             summary: Sums::of(topics.iter().flat_map(|topic| &topic.partitions)),
             topics,
+            syncs: mirror.syncs.into_iter().map(super::sync::Sync::from).collect(),
         }
     }
 }

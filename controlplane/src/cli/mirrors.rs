@@ -3,7 +3,7 @@
 use super::args::{Ask, Mirrors};
 use super::failure::Failure;
 use super::sums::{self, Sums};
-use super::{connect, describe, output, units};
+use super::{connect, describe, output, sync, units};
 use serde::Serialize;
 use std::path::Path;
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
@@ -36,6 +36,7 @@ pub(super) fn run(verb: &Mirrors) -> Result<(), Failure> {
         Mirrors::Describe { name, topic, partitions, ask } => show(name.as_deref(), topic, *partitions, ask),
         Mirrors::Alter { name, set, ask } => alter(name, set, ask),
         Mirrors::Delete { name, ask } => delete(name, ask),
+        Mirrors::Sync(args) => sync::run(args),
     }
 }
 
@@ -181,7 +182,7 @@ fn show(name: Option<&str>, topics: &[String], partitions: bool, ask: &Ask) -> R
     for mirror in &mirrors {
         output::line(&format!("{}: {}", mirror.mirror, in_words(&mirror.summary, mirror.topics.len())))?;
     }
-    Ok(())
+    sync::table(&mirrors)
 }
 
 fn each_partition(mirrors: &[describe::Mirror]) -> Result<(), Failure> {

@@ -13,6 +13,7 @@ mod output;
 mod segment;
 mod status;
 mod sums;
+mod sync;
 mod topics;
 mod units;
 mod up;

@@ -5,6 +5,7 @@
 
 use crate::mirror::settings::Settings;
 use crate::statelog::batch::KeyValue;
+use crate::sync::topic_configs::TopicConfigs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use twinlog_proto::ids::Uuid;
@@ -48,6 +49,8 @@ pub struct MirrorFacts {
 pub struct Topic {
     /// What was asked for and learnt.
     pub facts: TopicFacts,
+    /// The settings that it is to have; `None` while the source has not told any.
+    pub configs: Option<TopicConfigs>,
     /// Its partitions by index.
     pub partitions: BTreeMap<i32, Partition>,
 }
@@ -189,6 +192,8 @@ pub enum StateRecord {
     Topic { mirror: String, topic: String, facts: Option<TopicFacts> },
     /// Type 103.
     Placement { mirror: String, topic: String, partition: i32, placement: Placement },
+    /// Type 105; `None`: nothing is known of the topic's settings any more.
+    Configs { mirror: String, topic: String, configs: Option<TopicConfigs> },
     /// A type that this version does not know.
     Foreign(KeyValue),
 }
@@ -271,6 +276,9 @@ impl Catalog {
             StateRecord::Placement { mirror, topic, partition, placement } => {
                 self.with_partition(mirror, topic, *partition, |p| p.placement = Some(placement.clone()));
             }
+            StateRecord::Configs { mirror, topic, configs } => {
+                self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
+            }
             StateRecord::Foreign(KeyValue { key, value: Some(value) }) => {
                 self.foreign.insert(key.clone(), value.clone());
             }
@@ -290,17 +298,21 @@ impl Catalog {
         match topics.get_mut(topic) {
             Some(known) => Arc::make_mut(known).facts = facts.clone(),
             None => {
-                let fresh = Topic { facts: facts.clone(), partitions: BTreeMap::new() };
+                let fresh = Topic { facts: facts.clone(), configs: None, partitions: BTreeMap::new() };
                 topics.insert(topic.to_owned(), Arc::new(fresh));
             }
         }
     }
 
     fn with_partition(&mut self, mirror: &str, topic: &str, partition: i32, change: impl FnOnce(&mut Partition)) {
+        let fresh = || Partition { standing: Standing::default(), placement: None, last_mirrored: None };
+        self.with_topic(mirror, topic, |topic| change(topic.partitions.entry(partition).or_insert_with(fresh)));
+    }
+
+    fn with_topic(&mut self, mirror: &str, topic: &str, change: impl FnOnce(&mut Topic)) {
         let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
         let Some(topic) = Arc::make_mut(mirror).topics.get_mut(topic) else { return };
-        let fresh = || Partition { standing: Standing::default(), placement: None, last_mirrored: None };
-        change(Arc::make_mut(topic).partitions.entry(partition).or_insert_with(fresh));
+        change(Arc::make_mut(topic));
     }
 
     /// The facts that build this catalog, in an order in which each finds what it is about: a snapshot.
@@ -340,6 +352,10 @@ impl Topic {
             records.push(StateRecord::Standing { mirror, topic, topic_id, partition: partition_index, standing });
             records
         });
-        std::iter::once(own).chain(partitions)
+        let configs = self.configs.iter().map(move |configs| {
+            let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+            StateRecord::Configs { mirror, topic, configs: Some(configs.clone()) }
+        });
+        std::iter::once(own).chain(configs).chain(partitions)
     }
 }

@@ -147,6 +147,11 @@ impl<'a> Draft<'a> {
                 self.record(StateRecord::Standing { mirror, topic, topic_id, partition, standing });
                 Ok(())
             }
+            MirrorEvent::Configs { mirror, topic, configs } => {
+                self.catalog.topic(&mirror, &topic).ok_or(NotTaken::Absent)?;
+                self.record(StateRecord::Configs { mirror, topic, configs: Some(configs) });
+                Ok(())
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::mirror::catalog::{Desired, LastMirrored, MirrorFacts, TopicSettings};
 use crate::mirror::machine::Event;
 use crate::mirror::settings::Settings;
+use crate::sync::topic_configs::TopicConfigs;
 use twinlog_proto::ids::Uuid;
 
 /// A change that `decide.rs` turns into records and effects.
@@ -30,6 +31,8 @@ pub enum MirrorEvent {
     Position { mirror: String, topic: String, partition: i32, last: LastMirrored },
     /// Another node wrote at this leader epoch: writers of older ones are fenced from now on.
     WriterEpoch { mirror: String, topic: String, partition: i32, epoch: i32 },
+    /// The settings that a topic is to have.
+    Configs { mirror: String, topic: String, configs: TopicConfigs },
 }
 
 /// What comes with an event of one partition.

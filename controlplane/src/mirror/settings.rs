@@ -6,6 +6,8 @@
 use crate::limits::{
     BOOTSTRAP_SERVERS_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
 };
+use crate::mirror::patterns::Patterns;
+use crate::sync::filters;
 use std::collections::BTreeMap;
 
 /// Settings of one mirror, by key.
@@ -32,6 +34,8 @@ enum Kind {
     Servers,
     /// A number in this range, both ends included.
     Number(i64, i64),
+    /// Full-match expressions, separated by commas.
+    Patterns,
     /// One of these, upper and lower case alike.
     OneOf(&'static [&'static str]),
 }
@@ -42,16 +46,24 @@ const INT_MAX: i64 = i32::MAX as i64;
 const KEYS: &[(&str, Kind)] = &[
     (BOOTSTRAP_SERVERS, Kind::Servers),
     ("client.id", Kind::Text),
+    ("destination.bootstrap.servers", Kind::Servers),
     ("mirror.fetch.backoff.ms", Kind::Number(0, INT_MAX)),
     ("mirror.fetch.max.bytes", Kind::Number(1, INT_MAX)),
     ("mirror.fetch.min.bytes", Kind::Number(0, INT_MAX)),
     ("mirror.fetch.response.max.bytes", Kind::Number(1, INT_MAX)),
     ("mirror.fetch.wait.max.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.groups.exclude", Kind::Patterns),
+    ("mirror.groups.include", Kind::Patterns),
     (INTERNAL_TOPICS, Kind::OneOf(&["standby", "none"])),
     (REFRESH_INTERVAL, Kind::Number(REFRESH_INTERVAL_MS_MIN as i64, REFRESH_INTERVAL_MS_MAX as i64)),
     ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, INT_MAX)),
     ("mirror.socket.timeout.ms", Kind::Number(1, INT_MAX)),
     (SOURCE_CLUSTER_ID, Kind::Text),
+    ("mirror.sync.acls.interval.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.sync.configs.interval.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.sync.groups.interval.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.topic.properties.exclude", Kind::Patterns),
+    ("mirror.topic.properties.include", Kind::Patterns),
     ("request.timeout.ms", Kind::Number(1, INT_MAX)),
     ("sasl.jaas.config", Kind::Secret),
     ("sasl.mechanism", Kind::Text),
@@ -145,6 +157,10 @@ fn check(key: &str, kind: Kind, value: &str) -> Result<(), BadSetting> {
         Kind::Number(min, max) => match value.trim().parse::<i64>() {
             Ok(number) if (min..=max).contains(&number) => Ok(()),
             _ => bad(format!("must be a number from {min} to {max}, not {value:?}")),
+        },
+        Kind::Patterns => match Patterns::compile(&filters::split(value)) {
+            Ok(_) => Ok(()),
+            Err(cause) => bad(format!("cannot be used: {cause}")),
         },
         Kind::OneOf(choices) if choices.iter().any(|choice| choice.eq_ignore_ascii_case(value.trim())) => Ok(()),
         Kind::OneOf(choices) => bad(format!("can only be {} in this version, not {value:?}", choices.join(", "))),

@@ -1,8 +1,8 @@
 //! pure: DescribeConfigs: the settings of mirrors, and of mirrored topics what is known of them.
 
-use crate::mirror::catalog::{Catalog, TopicSettings};
+use crate::mirror::catalog::Catalog;
 use crate::mirror::settings;
-use crate::rpc::{Refusal, once};
+use crate::rpc::{Refusal, once, topic_configs};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
@@ -18,11 +18,15 @@ const SOURCE_RESOURCE: i8 = 1;
 #[must_use]
 pub fn handle(request: &DescribeConfigsRequest, catalog: &Catalog) -> DescribeConfigsResponse {
     let key = |r: &'_ DescribeConfigsResource| (r.resource_type, r.resource_name.clone(), r.configuration_keys.clone());
-    let results = once(&request.resources, key).map(|resource| one(resource, catalog)).collect();
+    let results = once(&request.resources, key).map(|resource| one(resource, request, catalog)).collect();
     DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() }
 }
 
-fn one(resource: &DescribeConfigsResource, catalog: &Catalog) -> DescribeConfigsResult {
+fn one(
+    resource: &DescribeConfigsResource,
+    request: &DescribeConfigsRequest,
+    catalog: &Catalog,
+) -> DescribeConfigsResult {
     let name = resource.resource_name.as_str();
     let found = match resource.resource_type {
         RESOURCE_MIRROR => match catalog.mirror(name) {
@@ -30,7 +34,9 @@ fn one(resource: &DescribeConfigsResource, catalog: &Catalog) -> DescribeConfigs
             None => Err(Refusal::unknown_mirror(name)),
         },
         RESOURCE_TOPIC => match catalog.owner_of(name) {
-            Some((_, topic)) => Ok(topic_configs(&topic.facts.settings)),
+            Some((_, topic)) => {
+                Ok(topic_configs::described(topic, request.include_synonyms, request.include_documentation))
+            }
             None => Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no mirror has a topic {name}"))),
         },
         other => {
@@ -63,28 +69,4 @@ fn mirror_config(key: &str, value: &str) -> DescribeConfigsResourceResult {
         config_source: SOURCE_RESOURCE,
         ..DescribeConfigsResourceResult::default()
     }
-}
-
-fn topic_configs(settings: &TopicSettings) -> Vec<DescribeConfigsResourceResult> {
-    let policy = if settings.compacted { "compact" } else { "delete" };
-    let pairs = [
-        ("cleanup.policy", policy.to_owned()),
-        ("index.interval.bytes", settings.index_interval_bytes.to_string()),
-        ("max.compaction.lag.ms", settings.max_compaction_lag_ms.to_string()),
-        ("segment.bytes", settings.segment_bytes.to_string()),
-        ("segment.index.bytes", settings.segment_index_bytes.to_string()),
-        ("segment.jitter.ms", settings.segment_jitter_ms.to_string()),
-        ("segment.ms", settings.segment_ms.to_string()),
-    ];
-    pairs
-        .into_iter()
-        .map(|(name, value)| DescribeConfigsResourceResult {
-            name: name.to_owned(),
-            value: Some(value),
-            // The source decides.
-            read_only: true,
-            config_source: SOURCE_RESOURCE,
-            ..DescribeConfigsResourceResult::default()
-        })
-        .collect()
 }

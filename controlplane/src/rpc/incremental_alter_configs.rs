@@ -4,7 +4,7 @@
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
 use crate::mirror::settings::{self, Settings};
-use crate::rpc::{Refusal, Refused};
+use crate::rpc::{Refusal, Refused, topic_configs};
 use std::collections::BTreeSet;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::incremental_alter_configs::{
@@ -27,13 +27,18 @@ pub fn decide(
     let mut seen = BTreeSet::new();
     for resource in &request.resources {
         let outcome = if seen.insert((resource.resource_type, &resource.resource_name)) {
-            one(resource, catalog)
+            match resource.resource_type {
+                topic_configs::RESOURCE_TOPIC => topic_configs::altered(resource, catalog),
+                _ => one(resource, catalog).map(|settings| {
+                    let mirror = resource.resource_name.clone();
+                    MirrorEvent::Settings { mirror, settings }
+                }),
+            }
         } else {
             Err(Refusal::new(ErrorCode::INVALID_REQUEST, format!("{} is named twice", resource.resource_name)))
         };
         let refusal = match outcome {
-            Ok(settings) => {
-                let changed = MirrorEvent::Settings { mirror: resource.resource_name.clone(), settings };
+            Ok(changed) => {
                 events.extend((!request.validate_only).then_some(changed));
                 None
             }
@@ -51,7 +56,7 @@ pub fn decide(
 
 fn one(resource: &AlterConfigsResource, catalog: &Catalog) -> Result<Settings, Refusal> {
     if resource.resource_type != RESOURCE_MIRROR {
-        let message = "only the settings of mirrors (resource type 64) can be changed here; topics follow their source";
+        let message = "only the settings of mirrors (resource type 64) and of mirrored topics (2) can be changed here";
         return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
     }
     let mirror =

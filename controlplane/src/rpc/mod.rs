@@ -21,6 +21,8 @@ pub mod read_mirror_states;
 pub mod refused_writes;
 pub mod start_mirror_topics;
 pub mod stop_mirror_topics;
+pub mod sync_mirror;
+pub mod topic_configs;
 pub mod topic_selection;
 pub mod write_mirror_states;
 

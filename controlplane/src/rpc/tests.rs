@@ -363,7 +363,8 @@ fn settings_of_a_mirror_change_as_a_whole_or_not_at_all() {
         (64, "m", ("bootstrap.servers", 1, None), 40),
         (64, "m", ("client.id", 2, Some("y")), 40),
         (64, "no", ("client.id", 0, Some("x")), 1137),
-        (2, "flows", ("segment.bytes", 0, Some("1")), 42),
+        (2, "flows", ("segment.bytes", 0, Some("1")), 40),
+        (4, "1", ("log.segment.bytes", 0, Some("1")), 42),
     ] {
         assert_eq!(alter(resource_type, mirror, &[config], false), (code, Vec::new()));
     }

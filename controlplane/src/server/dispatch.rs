@@ -64,6 +64,7 @@ const SERVED: &[i16] = &[
     api::DELETE_MIRROR,
     api::ADD_TOPICS_TO_MIRROR,
     api::REMOVE_TOPICS_FROM_MIRROR,
+    api::SYNC_MIRROR,
 ];
 
 /// The keys of the requests that are answered.
@@ -98,7 +99,11 @@ pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u
         api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog)),
         api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
         api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
-        api::DESCRIBE_MIRRORS => call.read(rpc::describe_mirrors::handle),
+        api::DESCRIBE_MIRRORS => call.read(|request, catalog, view| {
+            let mut response = rpc::describe_mirrors::handle(request, catalog, view);
+            driver.book().read(|statuses| crate::sync::describe::add(&mut response, catalog, statuses));
+            response
+        }),
         api::LAST_MIRRORED_OFFSETS => {
             call.read(|request, catalog, _| rpc::last_mirrored_offsets::handle(request, catalog))
         }
@@ -131,6 +136,7 @@ pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u
             call.change(|request, catalog, _| rpc::first_draft::remove(request, catalog)).await
         }
         api::DELETE_MIRROR => call.change(|request, catalog, _| rpc::delete_mirror::decide(request, catalog)).await,
+        api::SYNC_MIRROR => call.answer(&rpc::sync_mirror::run(&call.request()?, driver).await),
         _ => Err(Close::NotServed { name: api::name(key), version }),
     }
 }

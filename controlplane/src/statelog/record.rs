@@ -11,13 +11,14 @@ use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
 };
 use crate::statelog::batch::KeyValue;
+use crate::sync::topic_configs::TopicConfigs;
 use std::collections::BTreeMap;
 use twinlog_proto::error::{DecodeError, Malformed};
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
     HostPartitionKey, HostPartitionValue, LastMirrorEpochsKey, LastMirrorEpochsPartition, LastMirrorEpochsTopic,
     LastMirrorEpochsValue, MirrorKey, MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorSetting,
-    MirrorTopicKey, MirrorTopicValue, MirrorValue,
+    MirrorTopicKey, MirrorTopicValue, MirrorValue, TopicConfigsKey,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
@@ -33,6 +34,8 @@ pub const TYPE_MIRROR: i16 = 101;
 pub const TYPE_TOPIC: i16 = 102;
 /// Where a partition lives on a host.
 pub const TYPE_PLACEMENT: i16 = 103;
+/// The settings that a topic is to have.
+pub const TYPE_CONFIGS: i16 = 105;
 
 /// This host; there is one data-plane host for now.
 const HOST_ID: &str = "local";
@@ -83,6 +86,9 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                     asked_version: placement.asked_version,
                 };
                 records.push(record(TYPE_PLACEMENT, &key, Some(&value)));
+            }
+            StateRecord::Configs { mirror: m, topic: t, configs } => {
+                records.push(configs_record(m, t, configs.as_ref()))
             }
             StateRecord::Standing { mirror, topic, topic_id, partition, standing } => {
                 let key = MirrorPartitionStateKey { mirror_name: mirror.clone() };
@@ -140,6 +146,10 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
                 asked_version: found.asked_version,
             };
             StateRecord::Placement { mirror, topic, partition, placement }
+        }
+        TYPE_CONFIGS => {
+            let TopicConfigsKey { mirror_name: mirror, topic_name: topic } = whole(key)?;
+            StateRecord::Configs { mirror, topic, configs: value(record)?.map(TopicConfigs::from_value) }
         }
         _ => StateRecord::Foreign(record.clone()),
     };
@@ -211,6 +221,11 @@ fn value<M: Message>(record: &KeyValue) -> Result<Option<M>, DecodeError> {
 fn state(code: i8) -> Result<MirrorState, DecodeError> {
     MirrorState::from_code(code)
         .map_err(|unknown| DecodeError::out_of_bounds("state code", 0, i64::from(unknown.0), 16))
+}
+
+fn configs_record(mirror: &str, topic: &str, configs: Option<&TopicConfigs>) -> KeyValue {
+    let key = TopicConfigsKey { mirror_name: mirror.to_owned(), topic_name: topic.to_owned() };
+    record(TYPE_CONFIGS, &key, configs.map(TopicConfigs::to_value).as_ref())
 }
 
 fn mirror_value(facts: &MirrorFacts) -> MirrorValue {

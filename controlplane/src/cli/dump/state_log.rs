@@ -8,7 +8,8 @@ use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
     HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS, LastMirrorEpochsKey,
     LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey, MirrorPartitionStateKey,
-    MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue,
+    MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS, TopicConfigEntry,
+    TopicConfigsKey, TopicConfigsValue,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
@@ -51,6 +52,10 @@ fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, Decod
             let HostPartitionKey { host_id, mirror_name, topic_name, partition } = whole(reader)?;
             let key = json!({ "host": host_id, "mirror": mirror_name, "topic": topic_name, "partition": partition });
             ("HostPartition", key, valued(value, placement)?)
+        }
+        TOPIC_CONFIGS => {
+            let TopicConfigsKey { mirror_name, topic_name } = whole(reader)?;
+            ("TopicConfigs", json!({ "mirror": mirror_name, "topic": topic_name }), valued(value, configs)?)
         }
         _ => return Ok(None),
     };
@@ -133,6 +138,17 @@ fn topic(value: MirrorTopicValue) -> Value {
         "indexIntervalBytes": value.index_interval_bytes,
         "compacted": value.compacted,
         "maxCompactionLagMs": value.max_compaction_lag_ms,
+    })
+}
+
+fn configs(value: TopicConfigsValue) -> Value {
+    let entries = |entries: Vec<TopicConfigEntry>| {
+        entries.into_iter().map(|entry| (entry.name, json!(entry.value))).collect::<serde_json::Map<_, _>>()
+    };
+    json!({
+        "synced": entries(value.synced),
+        "overrides": entries(value.overrides),
+        "written": entries(value.written),
     })
 }
 

@@ -1,0 +1,124 @@
+//! pure: what the source has and what is recorded of a topic's settings, to the record as it is to be and the changes.
+
+use crate::sync::filters::Filter;
+use crate::sync::report::{Action, Change};
+use crate::sync::topic_configs::{TopicConfigs, Values, fits, has_room};
+use std::collections::BTreeSet;
+
+/// What follows for one topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The record as it is to be.
+    pub configs: TopicConfigs,
+    /// What is different.
+    pub changes: Vec<Change>,
+}
+
+/// What of the source's settings is to be followed, and what cannot be.
+fn wanted(topic: &str, source: &Values, filter: &Filter) -> (Values, Vec<Change>) {
+    let (mut wanted, mut refused) = (Values::new(), Vec::new());
+    for (name, value) in source.iter().filter(|(name, _)| filter.passes(name)) {
+        if fits(name, value) && has_room(&wanted, name) {
+            wanted.insert(name.clone(), value.clone());
+        } else {
+            let reason = "it is longer, or there are more, than is kept of a topic's settings";
+            refused.push(change(topic, &name.chars().take(249).collect::<String>(), None, None, Action::Fail, reason));
+        }
+    }
+    (wanted, refused)
+}
+
+/// Brings the recorded settings in line with the source's; what was set here stays and is said.
+#[must_use]
+pub fn desired(topic: &str, source: &Values, filter: &Filter, known: &TopicConfigs) -> Planned {
+    let (synced, mut changes) = wanted(topic, source, filter);
+    for name in names(&synced, &known.synced) {
+        let (from, to) = (known.synced.get(name), synced.get(name));
+        if from != to {
+            let action = if to.is_some() { Action::Set } else { Action::Remove };
+            changes.push(change(topic, name, from, to, action, ""));
+        }
+    }
+    for (name, value) in &known.overrides {
+        if synced.get(name) != Some(value) {
+            changes.push(change(topic, name, Some(value), synced.get(name), Action::Keep, "set here"));
+        }
+    }
+    let configs = TopicConfigs { synced, ..known.clone() };
+    Planned { configs, changes }
+}
+
+fn names<'v>(one: &'v Values, other: &'v Values) -> BTreeSet<&'v String> {
+    one.keys().chain(other.keys()).collect()
+}
+
+fn change(topic: &str, name: &str, from: Option<&String>, to: Option<&String>, action: Action, reason: &str) -> Change {
+    Change {
+        resource: topic.to_owned(),
+        key: name.to_owned(),
+        from: from.cloned(),
+        to: to.cloned(),
+        action,
+        reason: (!reason.is_empty()).then(|| reason.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::settings::Settings;
+    use crate::sync::filters;
+
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn filter() -> Filter {
+        filters::properties(&Settings::new()).unwrap()
+    }
+
+    fn told(changes: &[Change]) -> Vec<(&str, Action, Option<&str>, Option<&str>)> {
+        changes.iter().map(|c| (c.key.as_str(), c.action, c.from.as_deref(), c.to.as_deref())).collect()
+    }
+
+    #[test]
+    fn what_the_source_adds_changes_and_removes_is_followed_but_not_what_is_excluded() {
+        let known = TopicConfigs { synced: values(&[("a", "1"), ("b", "1"), ("c", "1")]), ..Default::default() };
+        let source = values(&[("b", "2"), ("c", "1"), ("d", "1"), ("min.insync.replicas", "2")]);
+        let planned = desired("t", &source, &filter(), &known);
+        assert_eq!(planned.configs.synced, values(&[("b", "2"), ("c", "1"), ("d", "1")]));
+        let expected = [
+            ("a", Action::Remove, Some("1"), None),
+            ("b", Action::Set, Some("1"), Some("2")),
+            ("d", Action::Set, None, Some("1")),
+        ];
+        assert_eq!(told(&planned.changes), expected);
+        assert!(desired("t", &source, &filter(), &planned.configs).changes.is_empty(), "once is enough");
+    }
+
+    #[test]
+    fn what_was_set_here_stays_and_is_said_while_it_differs() {
+        let known = TopicConfigs {
+            synced: values(&[("a", "1")]),
+            overrides: values(&[("a", "9"), ("b", "3")]),
+            ..Default::default()
+        };
+        let planned = desired("t", &values(&[("a", "2"), ("b", "3")]), &filter(), &known);
+        assert_eq!(planned.configs.overrides, known.overrides);
+        assert_eq!(planned.configs.effective()["a"], "9");
+        let kept: Vec<_> = planned.changes.iter().filter(|c| c.action == Action::Keep).collect();
+        assert_eq!((kept.len(), kept[0].key.as_str(), kept[0].to.as_deref()), (1, "a", Some("2")));
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_or_one_too_many_fails_alone() {
+        let mut source = values(&[("a", "1")]);
+        source.insert("long".into(), "x".repeat(40_000));
+        let planned = desired("t", &source, &filter(), &TopicConfigs::default());
+        assert_eq!(planned.configs.synced, values(&[("a", "1")]));
+        let many: Values = (0..1_000).map(|n| (format!("n{n:04}"), "v".to_owned())).collect();
+        let planned = desired("t", &many, &filter(), &TopicConfigs::default());
+        let failed = planned.changes.iter().filter(|c| c.action == Action::Fail).count();
+        assert_eq!(failed, 1_000 - crate::limits::TOPIC_CONFIGS_MAX);
+    }
+}

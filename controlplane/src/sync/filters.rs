@@ -1,0 +1,143 @@
+//! pure: the settings of a mirror that say what is synced and how often.
+
+use crate::mirror::patterns::{BadPattern, Patterns};
+use crate::mirror::settings::Settings;
+use crate::sync::report::Kind;
+
+/// Which topic settings are synced.
+pub const PROPERTIES_INCLUDE: &str = "mirror.topic.properties.include";
+/// Which are not, whatever includes them.
+pub const PROPERTIES_EXCLUDE: &str = "mirror.topic.properties.exclude";
+/// Which groups are synced.
+pub const GROUPS_INCLUDE: &str = "mirror.groups.include";
+/// Which are not, whatever includes them.
+pub const GROUPS_EXCLUDE: &str = "mirror.groups.exclude";
+/// The addresses of a running destination.
+pub const DESTINATION: &str = "destination.bootstrap.servers";
+/// Time from one sync to the next when nothing is set.
+pub const INTERVAL_DEFAULT_MS: u64 = 60_000;
+
+/// Settings that belong to the cluster they are in: replication, quorums, and how times are stamped.
+const PROPERTIES_EXCLUDE_DEFAULT: &str = "follower.replication.throttled.replicas,\
+    leader.replication.throttled.replicas,message.timestamp.difference.max.ms,log.message.timestamp.before.max.ms,\
+    log.message.timestamp.after.max.ms,message.timestamp.type,unclean.leader.election.enable,min.insync.replicas";
+
+/// What passes: a name that is included and not excluded.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    include: Patterns,
+    exclude: Patterns,
+}
+
+impl Filter {
+    /// Whether `name` passes.
+    #[must_use]
+    pub fn passes(&self, name: &str) -> bool {
+        self.include.matches(name) && !self.exclude.matches(name)
+    }
+}
+
+/// The filter of topic settings.
+///
+/// # Errors
+/// A pattern that cannot be used.
+pub fn properties(settings: &Settings) -> Result<Filter, BadPattern> {
+    filter(settings, (PROPERTIES_INCLUDE, ".*"), (PROPERTIES_EXCLUDE, PROPERTIES_EXCLUDE_DEFAULT))
+}
+
+/// The filter of groups.
+///
+/// # Errors
+/// A pattern that cannot be used.
+pub fn groups(settings: &Settings) -> Result<Filter, BadPattern> {
+    filter(settings, (GROUPS_INCLUDE, ".*"), (GROUPS_EXCLUDE, ""))
+}
+
+fn filter(settings: &Settings, include: (&str, &str), exclude: (&str, &str)) -> Result<Filter, BadPattern> {
+    let patterns =
+        |(key, default): (&str, &str)| Patterns::compile(&split(settings.get(key).map_or(default, String::as_str)));
+    Ok(Filter { include: patterns(include)?, exclude: patterns(exclude)? })
+}
+
+/// The expressions of a list: separated by commas, but not by those within brackets, so that `a{1,2}` is one.
+#[must_use]
+pub fn split(list: &str) -> Vec<&str> {
+    let (mut depth, mut escaped, mut begin) = (0_usize, false, 0);
+    let mut parts = Vec::new();
+    for (at, c) in list.char_indices() {
+        match c {
+            _ if escaped => {
+                escaped = false;
+                continue;
+            }
+            '\\' => escaped = true,
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(&list[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[begin..]);
+    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+/// Time from one sync of a kind to the next; 0 = off.
+#[must_use]
+pub fn interval_ms(settings: &Settings, kind: Kind) -> u64 {
+    let given = settings.get(interval_key(kind)).and_then(|text| text.trim().parse().ok());
+    given.unwrap_or(INTERVAL_DEFAULT_MS)
+}
+
+/// The setting that says how often a kind is synced.
+#[must_use]
+pub fn interval_key(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Configs => "mirror.sync.configs.interval.ms",
+        Kind::Groups => "mirror.sync.groups.interval.ms",
+        Kind::Acls => "mirror.sync.acls.interval.ms",
+    }
+}
+
+/// The addresses of a running destination; none for a standby.
+#[must_use]
+pub fn destination(settings: &Settings) -> Vec<String> {
+    let list = settings.get(DESTINATION).map_or("", String::as_str);
+    list.split(',').map(|server| server.trim().to_owned()).filter(|server| !server.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_belongs_to_the_cluster_is_left_out_unless_the_list_is_given() {
+        let by_default = properties(&settings(&[])).unwrap();
+        assert!(by_default.passes("retention.ms") && !by_default.passes("min.insync.replicas"));
+        assert!(!by_default.passes("message.timestamp.type"));
+        let given = properties(&settings(&[(PROPERTIES_EXCLUDE, "segment\\..*, x{1,2}")])).unwrap();
+        assert!(given.passes("min.insync.replicas") && !given.passes("segment.ms") && !given.passes("xx"));
+        let few = properties(&settings(&[(PROPERTIES_INCLUDE, "retention.*")])).unwrap();
+        assert!(few.passes("retention.bytes") && !few.passes("segment.ms"));
+        assert!(properties(&settings(&[(PROPERTIES_INCLUDE, "(")])).is_err());
+    }
+
+    #[test]
+    fn a_comma_within_brackets_or_escaped_does_not_separate() {
+        assert_eq!(split("a{1,2},b, (c,d) ,[e,],f\\,g,,"), ["a{1,2}", "b", "(c,d)", "[e,]", "f\\,g"]);
+        assert!(split(" , ").is_empty());
+    }
+
+    #[test]
+    fn an_interval_of_0_switches_a_kind_off() {
+        let given = settings(&[("mirror.sync.groups.interval.ms", "0"), ("mirror.sync.acls.interval.ms", "500")]);
+        let all = Kind::ALL.map(|kind| interval_ms(&given, kind));
+        assert_eq!(all, [INTERVAL_DEFAULT_MS, 0, 500]);
+    }
+}

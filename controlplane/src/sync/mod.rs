@@ -1,0 +1,15 @@
+//! What is mirrored besides records: topic settings, offsets of groups, access rules.
+//!
+//! Each kind has a pure `plan` (what the source has, what is here, which rules hold: a list of changes) and a thin `apply` that asks
+//! and tells. `run` does it when its time has come or a person asks, one run of a mirror at a time. Nothing here touches records.
+
+pub mod book;
+pub mod cluster;
+pub mod configs;
+pub mod describe;
+pub mod filters;
+pub mod metrics;
+pub mod report;
+pub mod run;
+pub mod status;
+pub mod topic_configs;
