@@ -79,16 +79,10 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                     topic_name: topic.clone(),
                     partition: *partition,
                 };
-                let value = HostPartitionValue {
-                    slot: placement.slot.cast_signed(),
-                    data_directory: placement.directory.clone(),
-                    attempt: placement.attempt,
-                    asked_version: placement.asked_version,
-                };
-                records.push(record(TYPE_PLACEMENT, &key, Some(&value)));
+                records.push(record(TYPE_PLACEMENT, &key, Some(&placement_value(placement))));
             }
-            StateRecord::Configs { mirror: m, topic: t, configs } => {
-                records.push(configs_record(m, t, configs.as_ref()))
+            StateRecord::Configs { mirror, topic, configs } => {
+                records.push(configs_record(mirror, topic, configs.as_ref()));
             }
             StateRecord::Standing { mirror, topic, topic_id, partition, standing } => {
                 let key = MirrorPartitionStateKey { mirror_name: mirror.clone() };
@@ -221,6 +215,15 @@ fn value<M: Message>(record: &KeyValue) -> Result<Option<M>, DecodeError> {
 fn state(code: i8) -> Result<MirrorState, DecodeError> {
     MirrorState::from_code(code)
         .map_err(|unknown| DecodeError::out_of_bounds("state code", 0, i64::from(unknown.0), 16))
+}
+
+fn placement_value(placement: &Placement) -> HostPartitionValue {
+    HostPartitionValue {
+        slot: placement.slot.cast_signed(),
+        data_directory: placement.directory.clone(),
+        attempt: placement.attempt,
+        asked_version: placement.asked_version,
+    }
 }
 
 fn configs_record(mirror: &str, topic: &str, configs: Option<&TopicConfigs>) -> KeyValue {
