@@ -105,6 +105,14 @@ pub const SYNC_FRESH_RETRY_MS: u64 = 3_000;
 pub const SYNC_CHANGES_SHOWN_MAX: usize = 5_000;
 /// Brokers of one cluster that are believed.
 pub const SYNC_BROKERS_MAX: usize = 2_000;
+/// Groups whose offsets are read and committed together.
+pub const SYNC_GROUPS_PER_STEP: usize = 250;
+/// Connections to one coordinator over which offsets are committed.
+pub const SYNC_COMMIT_LANES: usize = 8;
+/// How often a coordinator that is not known yet is asked for, and the time between.
+pub const SYNC_COORDINATOR_RETRIES: usize = 20;
+/// See [`SYNC_COORDINATOR_RETRIES`].
+pub const SYNC_COORDINATOR_RETRY: Duration = Duration::from_millis(500);
 /// Settings of one topic that are kept.
 pub const TOPIC_CONFIGS_MAX: usize = 200;
 

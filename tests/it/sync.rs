@@ -1,5 +1,6 @@
 //! A pass proves: what is mirrored besides records follows a stock source. Settings of topics that are added, changed and removed there
-//! are what our node says of the mirrored topic, what an administrator set here wins, and a dry run changes nothing.
+//! are what our node says of the mirrored topic, what an administrator set here wins, and a dry run changes nothing. Offsets of groups
+//! reach a destination that runs: within what is mirrored, never those of a group that is active there or that somebody moved there.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -103,6 +104,130 @@ fn settings_of_topics_follow_the_source_and_what_was_set_here_wins() {
     let dump = twinlog_tests::command::twinlog(&["dump", "--records", log_file(&scene.site).as_str()]).done();
     assert!(dump.contains("TopicConfigs") && dump.contains("2000000"), "{dump}");
     house.down();
+}
+
+/// A running destination with topics of the same names.
+struct Pair {
+    scene: Scene,
+    source: Broker,
+    destination: Broker,
+    house: House,
+    _scratch: tempfile::TempDir,
+}
+
+fn pair(name: &str, properties: &[(&str, &str)]) -> Pair {
+    let scratch = place::scratch(name);
+    let spec = |dir: &str| {
+        let spec = Spec::new(scratch.path().join(dir));
+        properties.iter().fold(spec, |spec, (key, value)| spec.property(key, value))
+    };
+    let source = Broker::start(spec("source"));
+    let destination = Broker::start(spec("destination").cluster_id("dHdpbmxvZy1kZXN0aW5hdDE"));
+    let mut oracle = Oracle::start();
+    for boot in [source.address(), destination.address()] {
+        oracle.create(&boot, "orders", 2, &json!({}));
+    }
+    oracle.produce(&source.address(), "orders", json!({"count": 100, "perBatch": 10, "partitions": 2}));
+    let site = Site::new(scratch.path().join("site"));
+    let house = House::up(&site);
+    let there = format!("destination.bootstrap.servers={}", destination.address());
+    let mut settings = BY_HAND.to_vec();
+    settings.push(&there);
+    site.mirror_with("dr", &source.address(), &["orders"], &settings);
+    let scene = Scene { oracle, site };
+    Pair { scene, source, destination, house, _scratch: scratch }
+}
+
+impl Scene {
+    fn commit(&mut self, boot: &str, group: &str, offsets: &Value) {
+        self.oracle.ask(&json!({"do": "commit", "boot": boot, "group": group, "topic": "orders", "offsets": offsets}));
+    }
+
+    fn offsets(&mut self, boot: &str, group: &str) -> Value {
+        self.oracle.ask(&json!({"do": "offsets", "boot": boot, "group": group}))
+    }
+
+    fn member(&mut self, verb: &str, boot: &str, group: &str, protocol: &str) {
+        let count = if verb == "join" { 10 } else { 0 };
+        let ask =
+            json!({"do": verb, "boot": boot, "group": group, "topic": "orders", "protocol": protocol, "count": count});
+        self.oracle.ask(&ask);
+    }
+}
+
+#[test]
+fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_there() {
+    let _turn = place::turn();
+    let Pair { mut scene, source, destination, house, _scratch } = pair("sync-groups", &[]);
+    let (from, to) = (source.address(), destination.address());
+    let ends: Vec<i64> = scene.oracle.offsets(&from, "orders").iter().map(|(_, end, _)| *end).collect();
+    scene.site.caught_up("dr", &[("orders".into(), 0, ends[0]), ("orders".into(), 1, ends[1])], LIMIT);
+
+    scene.commit(&from, "plain", &json!({"0": [0, -1, ""], "1": [ends[1], 0, "my note"]}));
+    scene.commit(&from, "busy", &json!({"0": [5, 0, ""]}));
+    scene.member("join", &from, "newer", "consumer");
+    let own = json!({"count": 100, "perBatch": 10, "partitions": 2});
+    scene.oracle.produce(&to, "orders", own);
+    scene.member("join", &to, "busy", "classic");
+    let busy = scene.offsets(&to, "busy");
+    let (dry, changes) = scene.sync("groups", &["--dry-run"]);
+    assert!(dry >= 3 && changes.contains(&"set plain orders-0 - 0".to_owned()), "{changes:?}");
+    assert_eq!(scene.offsets(&to, "plain"), json!({}), "a dry run changes nothing");
+
+    let (applied, changes) = scene.sync("groups", &[]);
+    assert_eq!(applied, dry, "{changes:?}");
+    let plain = json!({"orders-0": [0, -1, ""], "orders-1": [ends[1], 0, "my note"]});
+    assert_eq!(scene.offsets(&to, "plain"), plain, "0 is a value, the note and the epoch are kept");
+    assert_eq!(scene.offsets(&to, "newer"), scene.offsets(&from, "newer"), "a group of the newer protocol");
+    assert!(changes.iter().any(|c| c.starts_with("keep busy")), "{changes:?}");
+    assert_eq!(scene.offsets(&to, "busy"), busy, "a group at work at the destination is left alone");
+    assert_eq!(scene.sync("groups", &[]).0, 0, "nothing is written twice");
+
+    scene.commit(&from, "plain", &json!({"0": [7, 0, ""], "1": [3, 0, ""]}));
+    scene.commit(&to, "plain", &json!({"0": [9, -1, "theirs"]}));
+    let (applied, changes) = scene.sync("groups", &[]);
+    assert_eq!(applied, 1, "{changes:?}");
+    let moved = json!({"orders-0": [9, -1, "theirs"], "orders-1": [3, 0, ""]});
+    assert_eq!(
+        scene.offsets(&to, "plain"),
+        moved,
+        "what somebody moved there stays; what we wrote follows the source back"
+    );
+
+    clamped_at_both_ends(&mut scene, &from, &to, &ends);
+    many(&mut scene, &from, &to);
+    house.down();
+}
+
+/// A committed offset that the mirror does not have is moved to the nearest one that it has.
+fn clamped_at_both_ends(scene: &mut Scene, from: &str, to: &str, ends: &[i64]) {
+    scene.oracle.ask(&json!({"do": "delete-records", "boot": from, "topic": "orders", "before": 20}));
+    let site = scene.site.clone();
+    until("the log start follows", LIMIT, || match site.partition("dr", "orders", 0)? {
+        row if row["logStartOffset"] == 20 => Ok(()),
+        row => Err(row.to_string()),
+    });
+    site.cli(&["topics", "pause", "dr", "--topic", "orders", "--wait"]).done();
+    scene.commit(from, "late", &json!({"0": [4, 0, "x"]}));
+    assert_eq!(scene.sync("groups", &[]), (0, Vec::new()), "nothing while the topic is paused");
+    site.cli(&["topics", "resume", "dr", "--topic", "orders", "--wait"]).done();
+    scene.commit(from, "early", &json!({"1": [ends[1] + 1000, 0, "x"]}));
+    scene.sync("groups", &[]);
+    assert_eq!(scene.offsets(to, "late"), json!({"orders-0": [20, -1, ""]}));
+    assert_eq!(scene.offsets(to, "early"), json!({"orders-1": [ends[1], 0, ""]}));
+}
+
+/// Thousands of groups take seconds.
+fn many(scene: &mut Scene, from: &str, to: &str) {
+    const GROUPS: i64 = 2_000;
+    scene.oracle.ask(&json!({"do": "many-groups", "boot": from, "topic": "orders", "count": GROUPS}));
+    let begun = std::time::Instant::now();
+    assert_eq!(scene.sync("groups", &[]).0, GROUPS);
+    eprintln!("{GROUPS} groups were synced in {:?}", begun.elapsed());
+    let begun = std::time::Instant::now();
+    assert_eq!(scene.sync("groups", &[]).0, 0);
+    eprintln!("and compared in {:?}", begun.elapsed());
+    assert_eq!(scene.offsets(to, "many-01999"), json!({"orders-0": [49, -1, ""]}));
 }
 
 fn log_file(site: &Site) -> String {

@@ -6,9 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
+/// Offsets that we wrote at the destination, by group, topic and partition.
+pub type LastWritten = BTreeMap<String, BTreeMap<(String, i32), i64>>;
+
 /// What one mirror's syncs know from run to run; whoever holds the lock is at work.
 #[derive(Debug, Default)]
-pub struct Memory {}
+pub struct Memory {
+    /// See [`LastWritten`].
+    pub offsets: LastWritten,
+}
 
 /// The book.
 #[derive(Debug, Default)]

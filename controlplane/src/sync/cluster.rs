@@ -18,7 +18,7 @@ pub struct Cluster {
     servers: Vec<String>,
     any: Option<Connection>,
     brokers: BTreeMap<i32, String>,
-    open: BTreeMap<i32, Connection>,
+    open: BTreeMap<i32, Vec<Connection>>,
 }
 
 impl Cluster {
@@ -52,9 +52,23 @@ impl Cluster {
         let mut connection = self.take(broker).await?;
         let answer = within(&self.address(broker), connection.ask(request)).await;
         if answer.is_ok() || matches!(answer, Err(SourceError::Unsupported(_))) {
-            self.open.insert(broker, connection);
+            self.put_back(broker, connection);
         }
         answer
+    }
+
+    /// The version at which any broker would be asked.
+    ///
+    /// # Errors
+    /// When none can be reached.
+    pub async fn version<R: Request>(&mut self) -> Result<Option<i16>, SourceError> {
+        let connection = match self.any.take() {
+            Some(open) => open,
+            None => within(&self.servers.join(", "), Connection::open(&self.servers)).await?,
+        };
+        let version = connection.version_of::<R>();
+        self.any = Some(connection);
+        Ok(version)
     }
 
     /// The version at which a broker would be asked.
@@ -64,12 +78,21 @@ impl Cluster {
     pub async fn version_at<R: Request>(&mut self, broker: i32) -> Result<Option<i16>, SourceError> {
         let connection = self.take(broker).await?;
         let version = connection.version_of::<R>();
-        self.open.insert(broker, connection);
+        self.put_back(broker, connection);
         Ok(version)
     }
 
-    async fn take(&mut self, broker: i32) -> Result<Connection, SourceError> {
-        if let Some(open) = self.open.remove(&broker) {
+    /// Keeps a connection on which nothing is under way.
+    pub fn put_back(&mut self, broker: i32, connection: Connection) {
+        self.open.entry(broker).or_default().push(connection);
+    }
+
+    /// A connection of its own to a broker.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub async fn take(&mut self, broker: i32) -> Result<Connection, SourceError> {
+        if let Some(open) = self.open.get_mut(&broker).and_then(Vec::pop) {
             return Ok(open);
         }
         let address = self.address(broker);

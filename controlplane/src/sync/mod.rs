@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod configs;
 pub mod describe;
 pub mod filters;
+pub mod groups;
 pub mod metrics;
 pub mod report;
 pub mod run;

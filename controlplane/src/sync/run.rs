@@ -4,10 +4,11 @@ use crate::driver::{Driver, now_ms};
 use crate::limits::{SYNC_FRESH_RETRY_MS, SYNC_LIMIT, SYNC_POLL, SYNC_RUNS_MAX};
 use crate::mirror::catalog::{Catalog, Desired, Mirror};
 use crate::mirror::settings::bootstrap_servers;
+use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
 use crate::sync::report::{Action, Kind, Report};
 use crate::sync::status::{Status, Statuses, is_due};
-use crate::sync::{configs, filters};
+use crate::sync::{configs, filters, groups};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -24,13 +25,13 @@ pub async fn keep(driver: Driver) {
         let due = driver.read(|catalog, view| book.read(|statuses| due(catalog, statuses, view.now_ms)));
         for (mirror, kinds) in due {
             // Whoever holds the lock is at it already.
-            let Ok(memory) = book.memory(&mirror).try_lock_owned() else { continue };
+            let Ok(mut memory) = book.memory(&mirror).try_lock_owned() else { continue };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else { break };
             let driver = driver.clone();
             spawn_local(async move {
-                let (_place, _memory) = (place, memory);
+                let _place = place;
                 for kind in kinds {
-                    let report = bounded(&driver, &mirror, kind, false).await;
+                    let report = bounded(&driver, &mirror, kind, &mut memory, false).await;
                     say(&mirror, &report);
                 }
             });
@@ -42,10 +43,10 @@ pub async fn keep(driver: Driver) {
 /// Syncs some kinds of a mirror now; the caller has seen that it exists.
 pub async fn now(driver: &Driver, mirror: &str, kinds: &[Kind], dry_run: bool) -> Vec<Report> {
     let memory = driver.book().memory(mirror);
-    let _memory = memory.lock().await;
+    let mut memory = memory.lock().await;
     let mut reports = Vec::new();
     for kind in kinds {
-        let report = bounded(driver, mirror, *kind, dry_run).await;
+        let report = bounded(driver, mirror, *kind, &mut memory, dry_run).await;
         if !dry_run {
             say(mirror, &report);
         }
@@ -74,9 +75,9 @@ fn is_fresh(mirror: &Mirror, kind: Kind, status: &Status, now_ms: i64) -> bool {
     kind == Kind::Configs && rested && fresh()
 }
 
-async fn bounded(driver: &Driver, mirror: &str, kind: Kind, dry_run: bool) -> Report {
+async fn bounded(driver: &Driver, mirror: &str, kind: Kind, memory: &mut Memory, dry_run: bool) -> Report {
     let mut report = Report::new(kind);
-    if timeout(SYNC_LIMIT, one(driver, mirror, dry_run, &mut report)).await.is_err() {
+    if timeout(SYNC_LIMIT, one(driver, mirror, memory, dry_run, &mut report)).await.is_err() {
         report
             .fail(ErrorCode::REQUEST_TIMED_OUT, format!("it did not end within {SYNC_LIMIT:?}; the next one goes on"));
     }
@@ -86,7 +87,7 @@ async fn bounded(driver: &Driver, mirror: &str, kind: Kind, dry_run: bool) -> Re
     report
 }
 
-async fn one(driver: &Driver, mirror: &str, dry_run: bool, report: &mut Report) {
+async fn one(driver: &Driver, mirror: &str, memory: &mut Memory, dry_run: bool, report: &mut Report) {
     let servers = driver.read(|catalog, _| catalog.mirror(mirror).map(|m| bootstrap_servers(&m.facts.settings)));
     let Some(servers) = servers else {
         return report.fail(ErrorCode::UNKNOWN_CLUSTER_MIRROR, "the mirror is gone");
@@ -94,7 +95,8 @@ async fn one(driver: &Driver, mirror: &str, dry_run: bool, report: &mut Report) 
     let mut source = Cluster::at(servers);
     match report.kind {
         Kind::Configs => configs::apply::run(driver, mirror, &mut source, dry_run, report).await,
-        Kind::Groups | Kind::Acls => report.note = Some("not synced by this version".to_owned()),
+        Kind::Groups => groups::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
+        Kind::Acls => report.note = Some("not synced by this version".to_owned()),
     }
 }
 
