@@ -4,7 +4,7 @@
 //! synced: it is the old one or the new one, never a half.
 
 use rustix::fs::{Mode, OFlags, fsync, open};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -93,6 +93,8 @@ pub(crate) struct Directory {
     pub(crate) logs: BTreeMap<LogKey, Log>,
     /// What the files hold, to write only what changed.
     written: [Option<String>; 3],
+    /// Something in `logs` changed since the files were made: with many thousand idle logs their text is not made in vain.
+    changed: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -130,10 +132,15 @@ impl Log {
 
 impl Directory {
     fn load(path: &Path) -> Result<Self, CheckpointError> {
-        let mut directory = Self { path: path.to_owned(), logs: BTreeMap::new(), written: [const { None }; 3] };
+        let mut directory =
+            Self { path: path.to_owned(), logs: BTreeMap::new(), written: [const { None }; 3], changed: true };
+        let names = match std::fs::read_dir(path) {
+            Ok(entries) => entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect(),
+            Err(_missing_or_unreadable) => HashSet::new(),
+        };
         for (file, name) in FILES {
             for PartitionOffset { topic, partition, offset } in read(&path.join(name))? {
-                if path.join(partition_dir(&topic, partition)).is_dir() {
+                if names.contains(&partition_dir(&topic, partition)) {
                     *file.of(directory.logs.entry((topic, partition)).or_default()) = Some(offset);
                 }
             }
@@ -141,8 +148,35 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Takes over what the board says of a log; nothing above `ceiling`.
+    pub(crate) fn follow(&mut self, key: &LogKey, progress: &PartitionProgress, ceiling: i64) {
+        let log = match self.logs.get_mut(key) {
+            Some(log) => log,
+            None => self.logs.entry(key.clone()).or_default(),
+        };
+        let before = *log;
+        log.follow(progress, ceiling);
+        self.changed |= before != *log;
+    }
+
+    /// Nothing of the log is above `offset` from now on.
+    pub(crate) fn cut(&mut self, key: &LogKey, offset: i64) {
+        if let Some(log) = self.logs.get_mut(key) {
+            log.cut(offset);
+            self.changed = true;
+        }
+    }
+
+    /// The log leaves the checkpoints.
+    pub(crate) fn remove(&mut self, key: &LogKey) {
+        self.changed |= self.logs.remove(key).is_some();
+    }
+
     /// Writes the files whose content changed.
     pub(crate) fn write(&mut self) -> Result<(), CheckpointError> {
+        if !self.changed {
+            return Ok(());
+        }
         let mut renamed = false;
         for (at, (file, name)) in FILES.into_iter().enumerate() {
             let named = |(key, log): (&LogKey, &mut Log)| {
@@ -155,7 +189,11 @@ impl Directory {
                 renamed = true;
             }
         }
-        if renamed { sync_directory(&self.path) } else { Ok(()) }
+        if renamed {
+            sync_directory(&self.path)?;
+        }
+        self.changed = false;
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use crate::checkpoints::{CheckpointError, Checkpoints, Directory, LogKey};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -46,6 +47,7 @@ pub struct Tracked {
 #[derive(Debug, Clone)]
 pub struct Tracker {
     notes: Sender<Note>,
+    directories: Arc<[PathBuf]>,
 }
 
 impl Tracker {
@@ -55,7 +57,19 @@ impl Tracker {
     /// # Errors
     /// When the directory is not ours, or the lowered recovery point cannot be written.
     pub async fn track(&self, slot: u32, log: Tracked) -> Result<(), CheckpointError> {
-        self.ask(|done| Note::Track { slot, log, done }).await
+        self.ask(|done| Note::Track { slot, log, done: Some(done) }).await
+    }
+
+    /// The same without waiting, for a log whose recovery point on file is not too high.
+    ///
+    /// # Errors
+    /// When the directory is not ours.
+    pub fn follow(&self, slot: u32, log: Tracked) -> Result<(), CheckpointError> {
+        if !self.directories.contains(&log.directory) {
+            return Err(CheckpointError::NoSuchDirectory { path: log.directory });
+        }
+        self.tell(Note::Track { slot, log, done: None });
+        Ok(())
     }
 
     /// To be awaited before the log is cut at `offset`: no checkpoint is above it afterwards, until [`Tracker::after_cut`].
@@ -93,7 +107,7 @@ type Answer = oneshot::Sender<Result<(), CheckpointError>>;
 
 #[derive(Debug)]
 enum Note {
-    Track { slot: u32, log: Tracked, done: Answer },
+    Track { slot: u32, log: Tracked, done: Option<Answer> },
     BeforeCut { slot: u32, offset: i64, done: Answer },
     AfterCut { slot: u32 },
     Forget { slot: u32 },
@@ -114,9 +128,10 @@ impl Housekeeping {
     /// When the system has no thread left.
     pub fn start(view: &View, known: Checkpoints) -> io::Result<(Self, Tracker)> {
         let (notes, inbox) = channel();
+        let directories = known.directories.iter().map(|directory| directory.path.clone()).collect();
         let mut keeper = Keeper { board: view.board(), directories: known.directories, slots: HashMap::new() };
         let thread = std::thread::Builder::new().name("housekeeping".to_owned()).spawn(move || keeper.run(&inbox))?;
-        Ok((Self { notes: notes.clone(), thread }, Tracker { notes }))
+        Ok((Self { notes: notes.clone(), thread }, Tracker { notes, directories }))
     }
 
     /// Writes the checkpoints a last time; when the cores have published their last progress.
@@ -165,7 +180,16 @@ impl Keeper {
     fn heed(&mut self, note: Note) {
         // Who asked may be gone meanwhile.
         match note {
-            Note::Track { slot, log, done } => drop(done.send(self.track(slot, log))),
+            Note::Track { slot, log, done } => {
+                let tracked = self.track(slot, log);
+                match (tracked, done) {
+                    (tracked, Some(done)) => drop(done.send(tracked)),
+                    (Err(error), None) => {
+                        tracing::error!(slot, %error, "a log's checkpoint is not written; it is tried again")
+                    }
+                    (Ok(()), None) => {}
+                }
+            }
             Note::BeforeCut { slot, offset, done } => drop(done.send(self.before_cut(slot, offset))),
             Note::AfterCut { slot } => {
                 if let Some(watch) = self.slots.get_mut(&slot) {
@@ -174,7 +198,7 @@ impl Keeper {
             }
             Note::Forget { slot } => {
                 if let Some(watch) = self.slots.remove(&slot) {
-                    self.directories[watch.directory].logs.remove(&watch.key);
+                    self.directories[watch.directory].remove(&watch.key);
                 }
             }
             Note::Stop => {}
@@ -198,9 +222,7 @@ impl Keeper {
         let watch = self.slots.get_mut(&slot).ok_or(CheckpointError::NotTracked { slot })?;
         watch.ceiling = Some(offset.min(watch.ceiling.unwrap_or(offset)));
         let directory = &mut self.directories[watch.directory];
-        if let Some(log) = directory.logs.get_mut(&watch.key) {
-            log.cut(offset);
-        }
+        directory.cut(&watch.key, offset);
         directory.write()
     }
 
@@ -209,8 +231,7 @@ impl Keeper {
         let Some(watch) = self.slots.get(&slot) else { return };
         match self.board.read(slot) {
             Ok(Seen::Value(progress)) if progress.identity == watch.identity => {
-                let log = self.directories[watch.directory].logs.entry(watch.key.clone()).or_default();
-                log.follow(&progress, watch.ceiling.unwrap_or(i64::MAX));
+                self.directories[watch.directory].follow(&watch.key, &progress, watch.ceiling.unwrap_or(i64::MAX));
             }
             Ok(Seen::Broken(bad)) => tracing::error!(slot, %bad, "a slot of our own board was overwritten"),
             Ok(_) | Err(_) => {}

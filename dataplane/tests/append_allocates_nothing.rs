@@ -101,6 +101,7 @@ fn spec(data_dir: &Path, way: Way) -> LogSpec {
         rules: LogRules::default(),
         recovery_point: 0,
         log_start: 0,
+        alignment: None,
     }
 }
 

@@ -1,22 +1,23 @@
 //! What everything on one core shares: its log home, its board and page, its partitions, its deadlines. Never leaves its thread.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use twinlog_proto::channel::message::Event;
 
+use super::work::Work;
 use crate::checkpoints::Checkpoints;
 use crate::control::outbox::Outbox;
-use crate::disk::Disk;
+use crate::disk::{Alignment, Disk};
 use crate::fault::{CoreCause, Fault};
 use crate::housekeeping::Tracker;
-use crate::limits::{FLUSHES_PER_TICK, LOG_JOBS_PER_CORE};
-use crate::log::{LogHome, PartitionLog};
+use crate::limits::FLUSHES_PER_TICK;
+use crate::log::{LogHome, LogSpec, PartitionLog};
 use crate::metrics::{Counter, Delay, Metrics};
 use crate::mirror::partition::Partition;
 use crate::mirror::retry::Jitter;
@@ -56,8 +57,10 @@ pub struct Shared<D: Disk> {
     opened: RefCell<HashSet<PathBuf>>,
     /// Data directories of which was said that they are written through the page cache.
     buffered: RefCell<HashSet<PathBuf>>,
-    /// Bounds the jobs on logs.
-    pub jobs: Semaphore,
+    /// Jobs on logs.
+    pub work: Rc<Work>,
+    /// What writes to the files of a data directory must look like.
+    alignments: RefCell<HashMap<PathBuf, Alignment>>,
     partitions: RefCell<Vec<Option<Rc<Partition<D>>>>>,
     free_tokens: RefCell<Vec<u32>>,
     /// Dirty logs, the one that has been so for longest first.
@@ -66,8 +69,6 @@ pub struct Shared<D: Disk> {
     pressed_until: Cell<Option<Instant>>,
     unflushed_bytes: Cell<u64>,
     jitter: RefCell<Jitter>,
-    jobs_running: Cell<usize>,
-    job_over: Notify,
     fault: RefCell<Option<CoreCause>>,
     fault_bell: Notify,
 }
@@ -99,15 +100,14 @@ impl<D: Disk> Shared<D> {
             tracker,
             opened: RefCell::new(HashSet::new()),
             buffered: RefCell::new(HashSet::new()),
-            jobs: Semaphore::new(LOG_JOBS_PER_CORE),
+            work: Rc::default(),
+            alignments: RefCell::new(HashMap::new()),
             partitions: RefCell::new(Vec::new()),
             free_tokens: RefCell::new(Vec::new()),
             dirty: RefCell::new(VecDeque::with_capacity(DIRTY)),
             pressed_until: Cell::new(None),
             unflushed_bytes: Cell::new(0),
             jitter: RefCell::new(Jitter::new(seed)),
-            jobs_running: Cell::new(0),
-            job_over: Notify::new(),
             fault: RefCell::new(None),
             fault_bell: Notify::new(),
         }
@@ -157,8 +157,27 @@ impl<D: Disk> Shared<D> {
         (recovery_point, self.checkpoints.log_start(dir, topic, index).unwrap_or(-1))
     }
 
-    /// Says once for each data directory that its writes go through the page cache.
-    pub fn tell_if_buffered(&self, data_dir: &Path, direct: bool) {
+    /// What is known of a log when it is opened with this recovery point and log start.
+    #[must_use]
+    pub fn log_spec(&self, partition: &Partition<D>, recovery_point: i64, log_start: i64) -> LogSpec {
+        let alignment = self.alignments.borrow().get(&partition.place.data_dir).copied();
+        LogSpec { alignment, ..partition.log_spec(recovery_point, log_start) }
+    }
+
+    /// The highest recovery point of this log that may stand in the checkpoint files.
+    #[must_use]
+    pub fn recovery_point_on_file(&self, partition: &Partition<D>) -> i64 {
+        let place = &partition.place;
+        let at_start = self.checkpoints.recovery_point(&place.data_dir, &place.topic, place.index).unwrap_or(0);
+        partition.last_progress().map_or(at_start, |left| left.flushed.max(at_start))
+    }
+
+    /// Keeps what files of the data directory ask for, and says once that its writes go through the page cache.
+    pub fn note_alignment(&self, data_dir: &Path, alignment: Alignment) {
+        let direct = alignment.is_direct();
+        if !self.alignments.borrow().contains_key(data_dir) {
+            self.alignments.borrow_mut().insert(data_dir.to_owned(), alignment);
+        }
         if !direct && self.buffered.borrow_mut().insert(data_dir.to_owned()) {
             let (core, folder) = (self.settings.number, data_dir.display());
             tracing::warn!(
@@ -231,20 +250,6 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// A job on a log begins; counted until the guard is dropped.
-    #[must_use]
-    pub fn job(self: &Rc<Self>) -> Job<D> {
-        self.jobs_running.set(self.jobs_running.get() + 1);
-        Job(Rc::clone(self))
-    }
-
-    /// Waits until no job is under way.
-    pub async fn jobs_over(&self) {
-        while self.jobs_running.get() > 0 {
-            self.job_over.notified().await;
-        }
-    }
-
     /// Writes of the partition completed: its log end moves, on the board too. To be called as well when a job gives the log
     /// back, for what completed meanwhile is told only once.
     pub fn complete(&self, partition: &Partition<D>, now: Instant) {
@@ -308,18 +313,6 @@ impl<D: Disk> Shared<D> {
             // A job has the log: what is dirty after it is flushed next time.
             None => self.dirty(partition, now),
         }
-    }
-}
-
-/// A job under way; see [`Shared::job`].
-#[derive(Debug)]
-pub struct Job<D: Disk>(Rc<Shared<D>>);
-
-impl<D: Disk> Drop for Job<D> {
-    fn drop(&mut self) {
-        self.0.jobs_running.set(self.0.jobs_running.get() - 1);
-        self.0.job_over.notify_waiters();
-        self.0.job_over.notify_one();
     }
 }
 

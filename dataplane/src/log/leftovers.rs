@@ -17,6 +17,10 @@ pub(super) struct Found {
     pub(super) logs: Vec<(i64, u64)>,
     /// Offsets of the snapshots, ascending.
     pub(super) snapshots: Vec<i64>,
+    /// There are index files.
+    pub(super) indexes: bool,
+    /// There is a file of leader epochs.
+    pub(super) epochs: bool,
 }
 
 /// Lists the directory, and removes what a broker would remove: files waiting for deletion, unfinished copies, indexes
@@ -34,7 +38,8 @@ pub(super) fn tidy(dir: &Path) -> Result<Found, Fault> {
             Some(FileName { leftover: Some(_), .. }) => remove(name)?,
             Some(FileName { offset, kind: FileKind::Log, .. }) => found.logs.push((offset, *bytes)),
             Some(FileName { offset, kind: FileKind::Snapshot, .. }) => found.snapshots.push(offset),
-            Some(_) => {}
+            Some(_) => found.indexes = true,
+            None if name == names::LEADER_EPOCHS => found.epochs = true,
             None if name.ends_with(names::TEMPORARY_SUFFIX) => remove(name)?,
             None => {}
         }
@@ -59,16 +64,22 @@ fn half_compacted(dir: &Path, name: &str) -> Fault {
     faults::directory(dir, &why)
 }
 
+/// Notes the topic id in a directory that was just made.
+pub(super) fn note_topic(dir: &Path, topic_id: Uuid) -> Result<(), Fault> {
+    if topic_id.is_zero() {
+        return Ok(());
+    }
+    let path = dir.join(names::PARTITION_METADATA);
+    let text = partition_metadata::to_text(topic_id);
+    files::write(&path, text.as_bytes()).map_err(|e| faults::files("write", &path, e))
+}
+
 /// Checks the topic id of the directory, and notes it in a directory that has none.
 pub(super) fn check_topic(dir: &Path, wanted: Uuid) -> Result<(), Fault> {
     let path = dir.join(names::PARTITION_METADATA);
     let text = files::read(&path).map_err(|e| faults::files("read", &path, e))?;
     let Some(text) = text.filter(|text| !text.is_empty()) else {
-        if wanted.is_zero() {
-            return Ok(());
-        }
-        let text = partition_metadata::to_text(wanted);
-        return files::write(&path, text.as_bytes()).map_err(|e| faults::files("write", &path, e));
+        return note_topic(dir, wanted);
     };
     let found = partition_metadata::parse(&text).map_err(|error| {
         faults::directory(&path, &format!("{error}; remove the file if the folder is this topic's"))

@@ -26,15 +26,19 @@ impl<D: Disk> PartitionLog<D> {
     /// scans from the recovery point's segment, cuts the torn tail, rebuilds what is missing.
     pub async fn open(home: &LogHome<D>, spec: LogSpec) -> Result<Self, Fault> {
         let dir = spec.data_dir.join(names::partition_dir(&spec.topic, spec.partition));
-        files::make_dir(&dir).map_err(|e| faults::files("make the folder", &dir, e))?;
-        leftovers::check_topic(&dir, spec.topic_id)?;
+        let is_new = files::make_dir(&dir).map_err(|e| faults::files("make the folder", &dir, e))?;
+        if is_new {
+            leftovers::note_topic(&dir, spec.topic_id)?;
+        } else {
+            leftovers::check_topic(&dir, spec.topic_id)?;
+        }
         let start = spec.log_start.max(0);
         let mut log = Self {
             home: home.clone(),
             roll_rules: spec.rules.roll_rules(),
             index_rules: spec.rules.index_rules(),
             dir,
-            alignment: Alignment::BUFFERED,
+            alignment: spec.alignment.unwrap_or(Alignment::BUFFERED),
             allocates: true,
             jobs: Jobs::new(spec.token),
             health: Health::Good,
@@ -56,7 +60,8 @@ impl<D: Disk> PartitionLog<D> {
             tails: None,
             spec,
         };
-        log.reload(None).await?;
+        let found = if is_new { Found::default() } else { leftovers::tidy(&log.dir)? };
+        log.load(found, None).await?;
         let checkpoint = log.spec.log_start;
         if checkpoint > log.next_offset {
             log.restart_at(checkpoint).await?;
@@ -67,6 +72,11 @@ impl<D: Disk> PartitionLog<D> {
     /// Throws away what is in memory and builds it from the files. With a limit, the log is cut before the batch that reaches
     /// it.
     pub(super) async fn reload(&mut self, limit: Option<i64>) -> Result<(), Fault> {
+        let found = leftovers::tidy(&self.dir)?;
+        self.load(found, limit).await
+    }
+
+    async fn load(&mut self, mut found: Found, limit: Option<i64>) -> Result<(), Fault> {
         assert!(self.jobs.is_empty(), "nothing may be under way when a log is loaded");
         self.health = Health::Broken(None);
         self.region = None;
@@ -75,16 +85,17 @@ impl<D: Disk> PartitionLog<D> {
         self.flushing = false;
         self.closing.clear();
         self.walker.reset();
-        let mut found = leftovers::tidy(&self.dir)?;
         if let Some(limit) = limit {
             self.drop_segments_above(&mut found, limit)?;
         }
-        if found.logs.is_empty() {
+        let is_missing = found.logs.is_empty();
+        if is_missing {
             found.logs.push((self.reached.log_start, 0));
             self.unsynced.directory = true;
         }
+        let snapshots = found.snapshots.clone();
         Loading::new(self, found, limit.unwrap_or(i64::MAX))?.run().await?;
-        self.finish_loading()?;
+        self.finish_loading(is_missing, &snapshots)?;
         self.health = Health::Good;
         Ok(())
     }
@@ -103,7 +114,7 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// What follows from the end that was found: bounds, epochs, snapshots, the active file.
-    fn finish_loading(&mut self) -> Result<(), Fault> {
+    fn finish_loading(&mut self, is_missing: bool, snapshots: &[i64]) -> Result<(), Fault> {
         let end = self.next_offset;
         let first = self.closed.front().map_or(self.active.base, |closed| closed.base);
         self.reached.log_start = self.reached.log_start.clamp(first, end.max(first));
@@ -113,19 +124,14 @@ impl<D: Disk> PartitionLog<D> {
         self.epochs.truncate_start(self.reached.log_start);
         self.reached.last_epoch = self.last_epoch();
         self.raw = self.active.end;
-        self.open_active()?;
-        self.remove_snapshots_above(end)?;
-        self.rest()
-    }
-
-    fn remove_snapshots_above(&mut self, end: i64) -> Result<(), Fault> {
-        for offset in self.snapshot_offsets()? {
-            if offset > end {
-                let path = files_of(&self.dir, offset, FileKind::Snapshot);
-                files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
-            }
+        if is_missing || self.spec.alignment.is_none() {
+            self.open_active()?;
         }
-        Ok(())
+        for offset in snapshots.iter().filter(|offset| **offset > end) {
+            let path = files_of(&self.dir, *offset, FileKind::Snapshot);
+            files::remove(&path).map_err(|e| faults::files("remove", &path, e))?;
+        }
+        self.rest()
     }
 
     /// The offsets of the snapshots on disk, ascending.
@@ -170,7 +176,8 @@ impl<'a, D: Disk> Loading<'a, D> {
             }
         }
         let path = self.log.dir.join(names::LEADER_EPOCHS);
-        let text = files::read(&path).map_err(|e| faults::files("read", &path, e))?;
+        let text = if self.found.epochs { files::read(&path) } else { Ok(None) };
+        let text = text.map_err(|e| faults::files("read", &path, e))?;
         let known = text.as_deref().and_then(|text| LeaderEpochs::parse(text).ok());
         if known.is_none() && logs.iter().any(|(_, bytes)| *bytes > 0) {
             from = 0;
@@ -270,8 +277,7 @@ impl<'a, D: Disk> Loading<'a, D> {
         let path = files_of(&self.log.dir, base, FileKind::Log);
         let log = &mut *self.log;
         log.active = Segment::empty(base, log.index_rules);
-        let missing = files::length(&path).map_err(|e| faults::files("look at", &path, e))?.is_none();
-        let scanned = if missing {
+        let scanned = if bytes == 0 {
             Scanned { end: 0, next_offset: base, stopped: None }
         } else {
             let bounds = Bounds { base, limit: self.limit };
@@ -296,12 +302,12 @@ impl<'a, D: Disk> Loading<'a, D> {
             }
         }
         if scanned.end < bytes {
-            if ends_here {
+            if ends_here && self.found.indexes {
                 // An index longer than the log gives wrong positions: it goes first.
                 self.log.active.indexes.reset_files(&self.log.dir).map_err(|e| faults::files("index", &path, e))?;
             }
             files::set_len(&path, scanned.end).map_err(|e| faults::files("cut", &path, e))?;
-        } else if ends_here {
+        } else if ends_here && self.found.indexes {
             self.log.active.indexes.reset_files(&self.log.dir).map_err(|e| faults::files("index", &path, e))?;
         }
         self.log.active.allocated = scanned.end;

@@ -196,10 +196,10 @@ impl<D: Disk> PartitionLog<D> {
         self.closed.front().map_or(self.active.base, |first| first.base)
     }
 
-    /// Whether its writes go past the page cache.
+    /// What writes to its files look like.
     #[must_use]
-    pub fn is_direct(&self) -> bool {
-        self.alignment.is_direct()
+    pub fn alignment(&self) -> Alignment {
+        self.alignment
     }
 
     /// The partition's directory.
@@ -209,7 +209,8 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// Whether the log holds no batch.
-    fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.active.end == 0
     }
 

@@ -52,6 +52,7 @@ async fn open<D: Disk>(home: &LogHome<D>, dir: &Path, rules: LogRules) -> Result
         rules,
         recovery_point: 0,
         log_start: -1,
+        alignment: None,
     };
     PartitionLog::open(home, spec).await
 }

@@ -71,7 +71,7 @@ impl Scan {
     /// Takes batches of any size: what was stored was accepted once.
     pub(super) fn new() -> Self {
         let limits = BatchLimits { batch_bytes_max: SEGMENT_FILE_BYTES_MAX as usize };
-        Self { walker: BatchWalker::new(limits), buffer: vec![0; SCAN_BYTES] }
+        Self { walker: BatchWalker::new(limits), buffer: Vec::new() }
     }
 
     /// Walks `path`; `visit` sees every valid batch in order. The other tasks of the core run between any two pieces.
@@ -102,6 +102,8 @@ impl Scan {
 
     fn begin(&mut self, path: &Path, bounds: Bounds) -> io::Result<(Reading, Scanned)> {
         self.walker.reset();
+        // Made when it is needed first: most logs of many are empty.
+        self.buffer.resize(SCAN_BYTES, 0);
         Ok((Reading::open(path, 0)?, Scanned { end: 0, next_offset: bounds.base, stopped: None }))
     }
 

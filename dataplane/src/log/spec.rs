@@ -8,6 +8,7 @@ use twinlog_proto::records::batches::BatchError;
 use twinlog_proto::storage::roll::RollRules;
 use twinlog_proto::storage::segment_indexer::IndexRules;
 
+use crate::disk::Alignment;
 use crate::fault::Fault;
 
 /// What a log is opened with.
@@ -29,6 +30,9 @@ pub struct LogSpec {
     pub recovery_point: i64,
     /// Log start known from the checkpoint; -1 = the base of the first segment. For a new log: where it begins.
     pub log_start: i64,
+    /// What writes to the files of the data directory must look like, when that is known already: then a log that is only
+    /// looked at opens no file for writing.
+    pub alignment: Option<Alignment>,
 }
 
 /// The topic settings that decide the shape of the files.

@@ -28,11 +28,14 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         let mut unmet = std::mem::take(&mut self.unmet);
         unmet.retain(|&member| {
             let entry = &self.members[member as usize];
-            if entry.asked.is_some() && self.sits_here(entry) && entry.partition.met() {
+            if self.asked(member).is_some() && self.sits_here(entry) && entry.partition.met() {
                 self.crew.shared.publish(&entry.partition);
             }
-            !entry.partition.is_met()
+            let stays = !entry.partition.is_met();
+            self.members[member as usize].is_unmet = stays;
+            stays
         });
+        unmet.append(&mut self.unmet);
         self.unmet = unmet;
     }
 
@@ -70,7 +73,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
                 return false;
             }
             let (offset, job) = (partition.source_log_start(), Rc::clone(partition));
-            self.crew.job(partition, async move { jobs::follow_start(&job, offset).await });
+            self.crew.job(partition, move || async move { jobs::follow_start(&job, offset).await });
             false
         });
         self.starts_moved = moved;
@@ -78,7 +81,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
 
     /// An error of one partition, in a Fetch or a ListOffsets answer.
     pub(super) fn refused(&mut self, member: u32, error: ErrorCode) {
-        self.members[member as usize].asked = None;
+        self.take_asked(member);
         let partition = Rc::clone(&self.members[member as usize].partition);
         tracing::debug!(?partition, broker = self.port.broker, %error, "refused");
         match react(error) {
@@ -132,7 +135,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
 
     /// The source says that our log is no prefix of its own. Nothing is cut without an order.
     pub(super) fn diverged(&mut self, member: u32, source: EpochEnd) {
-        self.members[member as usize].asked = None;
+        self.take_asked(member);
         let partition = Rc::clone(&self.members[member as usize].partition);
         let verdict = partition.look(|log| {
             let local = log.epochs().end_offset_for(source.epoch, log.next_offset());

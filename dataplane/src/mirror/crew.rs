@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::Notify;
+use twinlog_proto::assignment::Desired;
 use twinlog_proto::channel::message::Event;
 use twinlog_proto::channel::progress::{FaultCode, mirror_identity};
 use twinlog_proto::messages::assignment::Assignment;
@@ -131,25 +132,26 @@ impl<T: Transport, D: Disk> Crew<T, D> {
     fn begin_job(self: &Rc<Self>, partition: &Rc<Partition<D>>, step: Step) {
         let (shared, job) = (Rc::clone(&self.shared), Rc::clone(partition));
         match step {
-            Step::Open => self.job(partition, async move { jobs::open(&shared, &job).await }),
-            Step::Settle => self.job(partition, async move { jobs::settle(&job).await }),
-            Step::Cut(offset) => self.job(partition, async move { jobs::cut(&shared, &job, offset).await }),
-            Step::Stop => self.job(partition, async move { jobs::stop(&shared, &job).await }),
+            Step::Open => self.job(partition, move || async move { jobs::open(&shared, &job).await }),
+            Step::Settle => self.job(partition, move || async move { jobs::settle(&job).await }),
+            Step::Cut(offset) => self.job(partition, move || async move { jobs::cut(&shared, &job, offset).await }),
+            Step::Stop => self.job(partition, move || async move { jobs::stop(&shared, &job).await }),
             Step::Remove => self.remove(partition),
             Step::Wait | Step::Done | Step::Run | Step::Pause => {}
         }
     }
 
     /// Runs a job on the partition's log; afterwards it is driven on.
-    pub fn job(self: &Rc<Self>, partition: &Rc<Partition<D>>, work: impl Future<Output = Result<(), Fault>> + 'static) {
+    pub fn job<F: Future<Output = Result<(), Fault>> + 'static>(
+        self: &Rc<Self>,
+        partition: &Rc<Partition<D>>,
+        work: impl FnOnce() -> F + 'static,
+    ) {
         partition.set_busy(true);
         self.touch(partition);
         let (crew, partition) = (Rc::clone(self), Rc::clone(partition));
-        spawn(async move {
-            let _job = crew.shared.job();
-            let permit = crew.shared.jobs.acquire().await;
-            let result = work.await;
-            drop(permit);
+        self.shared.work.push(move || async move {
+            let result = work().await;
             partition.set_busy(false);
             if let Err(fault) = result {
                 crew.shared.fail(&partition, fault);
@@ -165,13 +167,10 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         partition.set_busy(true);
         self.touch(partition);
         let (crew, partition) = (Rc::clone(self), Rc::clone(partition));
-        spawn(async move {
-            let _job = crew.shared.job();
-            let permit = crew.shared.jobs.acquire().await;
+        self.shared.work.push(move || async move {
             if let Err(fault) = jobs::close(&partition).await {
                 tracing::error!(?partition, "a log was let go that could not be finished: {fault}");
             }
-            drop(permit);
             crew.gone(&partition);
         });
     }
@@ -180,7 +179,10 @@ impl<T: Transport, D: Disk> Crew<T, D> {
     fn gone(self: &Rc<Self>, partition: &Partition<D>) {
         self.shared.remove(partition);
         let mut state = self.state.borrow_mut();
-        state.partitions.retain(|_, known| known.token != partition.token);
+        let key = (Rc::clone(&partition.place.topic), partition.place.index);
+        if state.partitions.get(&key).is_some_and(|known| known.token == partition.token) {
+            state.partitions.remove(&key);
+        }
         let assignment = if std::mem::take(&mut state.again) { state.assignment.clone() } else { None };
         drop(state);
         if let Some(assignment) = assignment {
@@ -297,11 +299,15 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         }
     }
 
-    /// Partitions that mirror.
+    /// Partitions that mirror or are about to.
     #[must_use]
     pub fn mirroring(&self) -> Vec<Rc<Partition<D>>> {
         let state = self.state.borrow();
-        state.partitions.values().filter(|p| p.have().doing == Doing::Mirroring).cloned().collect()
+        let wanted = |p: &&Rc<Partition<D>>| {
+            let doing = p.have().doing;
+            doing == Doing::Mirroring || (doing == Doing::Nothing && p.wish().desired == Desired::Mirror)
+        };
+        state.partitions.values().filter(wanted).cloned().collect()
     }
 
     /// The settings in force.

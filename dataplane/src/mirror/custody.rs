@@ -178,6 +178,7 @@ impl<D: Disk> Partition<D> {
             rules: self.place.rules.get(),
             recovery_point,
             log_start,
+            alignment: None,
         }
     }
 }

@@ -24,7 +24,8 @@ pub async fn open<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
         return Ok(());
     }
     let (recovery_point, log_start) = shared.known_of(partition);
-    let log = PartitionLog::open(&shared.home, partition.log_spec(recovery_point, log_start)).await?;
+    let on_file = shared.recovery_point_on_file(partition);
+    let log = PartitionLog::open(&shared.home, shared.log_spec(partition, recovery_point, log_start)).await?;
     let progress = log.progress();
     tracing::debug!(
         topic = &*partition.place.topic,
@@ -36,7 +37,7 @@ pub async fn open<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
     partition.put_log(Box::new(log));
     // What recovery found may not be durable yet, and no append may follow that would say so.
     shared.dirty(partition, Instant::now());
-    track(shared, partition).await
+    track(shared, partition, on_file).await
 }
 
 /// Makes a log that begins and ends at `start`, the source's log start.
@@ -44,12 +45,13 @@ pub async fn open<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
 /// # Errors
 /// The directory or its files cannot be made.
 pub async fn make<D: Disk>(shared: &Shared<D>, partition: &Partition<D>, start: i64) -> Result<(), Fault> {
-    let log = PartitionLog::open(&shared.home, partition.log_spec(0, start)).await?;
+    let on_file = shared.recovery_point_on_file(partition);
+    let log = PartitionLog::open(&shared.home, shared.log_spec(partition, 0, start)).await?;
     tracing::debug!(topic = &*partition.place.topic, partition = partition.place.index, start, "log made");
     partition.put_log(Box::new(log));
     // The new directory's entries are not durable yet.
     shared.dirty(partition, Instant::now());
-    track(shared, partition).await
+    track(shared, partition, on_file).await
 }
 
 /// Finishes the files and closes the log: a broker may take them over, so nothing is believed of them afterwards.
@@ -120,12 +122,14 @@ async fn shorten<D: Disk>(
     result
 }
 
-/// From now on the checkpoint files follow the log.
-async fn track<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Result<(), Fault> {
+/// From now on the checkpoint files follow the log. `on_file` is the highest recovery point that they may show now.
+async fn track<D: Disk>(shared: &Shared<D>, partition: &Partition<D>, on_file: i64) -> Result<(), Fault> {
     shared.publish(partition);
     let place = &partition.place;
-    if let Some(direct) = partition.look(|log| log.is_direct()) {
-        shared.tell_if_buffered(&place.data_dir, direct);
+    let mut flushed = -1;
+    if let Some((alignment, progress)) = partition.look(|log| (log.alignment(), log.progress())) {
+        shared.note_alignment(&place.data_dir, alignment);
+        flushed = progress.flushed;
     }
     let log = Tracked {
         directory: place.data_dir.clone(),
@@ -133,6 +137,10 @@ async fn track<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Result<
         partition: place.index,
         identity: identity(place.topic_id, place.index),
     };
+    if flushed >= on_file {
+        // Nothing on file is too high: nobody waits for the thread that writes it.
+        return shared.tracker.follow(place.slot, log).map_err(checkpoint_fault);
+    }
     shared.tracker.track(place.slot, log).await.map_err(checkpoint_fault)
 }
 
@@ -184,7 +192,6 @@ pub async fn close<D: Disk>(partition: &Partition<D>) -> Result<(), Fault> {
 
 /// At the end of the process: finishes the log, whatever the partition does.
 pub async fn last<D: Disk>(shared: Rc<Shared<D>>, partition: Rc<Partition<D>>) {
-    let _permit = shared.jobs.acquire().await;
     let done = on_log(&partition, async |log| {
         if let Err(fault) = log.settle().await {
             tracing::warn!(dir = %log.dir().display(), "the last writes failed: {fault}");

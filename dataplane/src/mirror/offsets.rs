@@ -1,5 +1,6 @@
 //! ListOffsets: where a partition begins and ends at its source, asked when there is no local log or ours does not fit.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -28,17 +29,28 @@ impl<T: Transport, D: Disk> Pump<T, D> {
     pub(super) async fn ask_offsets(&mut self) -> Result<(), RetryCause> {
         let now = Instant::now();
         let mut asked: Vec<Asked> = Vec::new();
-        for (number, member) in self.members.iter().enumerate() {
-            if self.sits_here(member)
-                && asks_offsets(&member.partition, now)
-                && let Some(need) = member.partition.need(now)
+        let mut asking = std::mem::take(&mut self.asking);
+        // Partitions of a topic stand beside each other in the request.
+        asking.sort_unstable_by_key(|&member| (self.members[member as usize].topic, member));
+        for member in asking {
+            self.members[member as usize].is_asking = false;
+            let entry = &self.members[member as usize];
+            if self.sits_here(entry)
+                && asks_offsets(&entry.partition, now)
+                && let Some(need) = entry.partition.need(now)
             {
-                asked.push(Asked { member: number as u32, need, earliest: None, latest: None });
+                asked.push(Asked { member, need, earliest: None, latest: None });
             }
         }
-        self.ask_at(&mut asked, EARLIEST, |_| true, |asked, offset| asked.earliest = Some(offset)).await?;
-        self.ask_at(&mut asked, LATEST, |asked| asked.need == Need::Range, |asked, offset| asked.latest = Some(offset))
-            .await?;
+        let asked = self.ask_both(asked).await;
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err((cause, asked)) => {
+                // They still need them, over the next connection.
+                asked.iter().for_each(|asked| self.settle(asked.member, Instant::now()));
+                return Err(cause);
+            }
+        };
         for asked in asked {
             let partition = Rc::clone(&self.members[asked.member as usize].partition);
             match (asked.need, asked.earliest, asked.latest) {
@@ -52,6 +64,19 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             self.settle(asked.member, Instant::now());
         }
         Ok(())
+    }
+
+    /// Fills in what the source answers; on an error those that asked are given back.
+    async fn ask_both(&mut self, mut asked: Vec<Asked>) -> Result<Vec<Asked>, (RetryCause, Vec<Asked>)> {
+        let ranges = |asked: &Asked| asked.need == Need::Range;
+        let earliest = self.ask_at(&mut asked, EARLIEST, |_| true, |asked, offset| asked.earliest = Some(offset)).await;
+        if let Err(cause) = earliest {
+            return Err((cause, asked));
+        }
+        match self.ask_at(&mut asked, LATEST, ranges, |asked, offset| asked.latest = Some(offset)).await {
+            Ok(()) => Ok(asked),
+            Err(cause) => Err((cause, asked)),
+        }
     }
 
     async fn ask_at(
@@ -70,7 +95,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
                 current_leader_epoch: partition.leader().map_or(-1, |leader| leader.epoch),
                 timestamp,
             };
-            match request.topics.iter_mut().find(|topic| topic.name == name) {
+            match request.topics.last_mut().filter(|topic| topic.name == name) {
                 Some(topic) => topic.partitions.push(wanted),
                 None => request.topics.push(ListOffsetsTopic { name: name.to_owned(), partitions: vec![wanted] }),
             }
@@ -81,10 +106,11 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         let Some(conn) = &mut self.conn else { return Err(RetryCause::Closed) };
         let version = conn.versions().list_offsets;
         let answer = conn.call(version, &request).await?;
+        let places: HashMap<u32, usize> = asked.iter().enumerate().map(|(at, entry)| (entry.member, at)).collect();
         for topic in &answer.topics {
             for found in &topic.partitions {
                 let member = self.member(self.topic_by_name(&topic.name), found.partition_index);
-                let entry = asked.iter_mut().find(|entry| Some(entry.member) == member);
+                let entry = member.and_then(|member| places.get(&member)).map(|&at| &mut asked[at]);
                 let Some(entry) = entry.filter(|entry| concerns(entry)) else { continue };
                 match ErrorCode(found.error_code) {
                     ErrorCode::NONE if found.offset >= 0 => take(entry, found.offset),
@@ -98,7 +124,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
 
     fn begin_at(&self, partition: &Rc<Partition<D>>, start: i64) {
         let (shared, job) = (Rc::clone(&self.crew.shared), Rc::clone(partition));
-        self.crew.job(partition, async move { jobs::make(&shared, &job, start).await });
+        self.crew.job(partition, move || async move { jobs::make(&shared, &job, start).await });
     }
 
     /// The source said that our offset is none of its: below its start, above its end, or neither any more.
@@ -109,7 +135,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         if earliest > next && last_epoch < 0 && log_start == next {
             // Nothing was ever mirrored, so nothing is missing.
             let (shared, job) = (Rc::clone(&self.crew.shared), Rc::clone(partition));
-            self.crew.job(partition, async move { jobs::restart(&shared, &job, earliest).await });
+            self.crew.job(partition, move || async move { jobs::restart(&shared, &job, earliest).await });
         } else if earliest > next {
             self.crew.shared.metrics.add(Counter::Gaps, 1);
             let what = format!(

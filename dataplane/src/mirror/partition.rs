@@ -345,6 +345,13 @@ impl<D: Disk> Partition<D> {
         self.state.borrow().leader
     }
 
+    /// Whether it cannot go on before somebody says who leads it: nobody has yet, or the last word was wrong.
+    #[must_use]
+    pub fn waits_for_leader(&self) -> bool {
+        let state = self.state.borrow();
+        state.leader.is_none() || matches!(state.need, Need::Epoch(_)) || state.retry_at.is_some()
+    }
+
     /// Takes a leader.
     pub fn set_leader(&self, leader: Leader) {
         let mut state = self.state.borrow_mut();

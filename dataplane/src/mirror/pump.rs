@@ -45,12 +45,14 @@ pub struct Pump<T: Transport, D: Disk> {
     pub(super) unmet: Vec<u32>,
     /// Members whose source forgot records that we still have.
     pub(super) starts_moved: Vec<u32>,
+    /// Members that need offsets from their leader.
+    pub(super) asking: Vec<u32>,
     /// The regions of the last answer were large.
     pub(super) large: bool,
     /// The connection is to be made anew after this answer.
     pub(super) reconnect: bool,
     pause: Backoff,
-    /// Full requests so far: each begins at another topic.
+    /// Requests so far: each full one begins at another topic.
     rotation: u32,
     /// The partitions answer with ids that this pump's version does not carry.
     pub(super) names_only: bool,
@@ -60,10 +62,15 @@ pub struct Pump<T: Transport, D: Disk> {
 pub(super) struct Member<D: Disk> {
     pub(super) partition: Rc<Partition<D>>,
     pub(super) topic: u32,
-    /// What the request under way asks for it.
-    pub(super) asked: Option<Want>,
+    /// The last request whose answer for it was taken.
+    pub(super) answered: u32,
     /// It is one of [`Pump::starts_moved`].
     pub(super) start_moved: bool,
+    /// It is one of [`Pump::asking`].
+    pub(super) is_asking: bool,
+    /// It is one of [`Pump::unmet`].
+    pub(super) is_unmet: bool,
+    is_waiting: bool,
 }
 
 impl<T: Transport, D: Disk> std::fmt::Debug for Pump<T, D> {
@@ -91,6 +98,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             waiting: Vec::new(),
             unmet: Vec::new(),
             starts_moved: Vec::new(),
+            asking: Vec::new(),
             large: false,
             reconnect: false,
             pause: Backoff::new(PAUSE_MS, CONNECT_PAUSE_MS_MAX),
@@ -193,13 +201,14 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             if self.members[member as usize].partition.retry_at().is_some_and(|at| at > now) {
                 return true;
             }
+            self.members[member as usize].is_waiting = false;
             self.settle(member, now);
             false
         });
         waiting.append(&mut self.waiting);
         self.waiting = waiting;
         self.follow_starts(now);
-        self.members.iter().any(|m| self.sits_here(m) && asks_offsets(&m.partition, now))
+        !self.asking.is_empty()
     }
 
     fn look_at(&mut self, partition: &Rc<Partition<D>>, now: Instant) {
@@ -231,7 +240,15 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         self.topic_ids.insert(place.topic_id, topic);
         self.names_only |= place.topic_id.is_zero();
         let member = self.members.len() as u32;
-        self.members.push(Member { partition: Rc::clone(partition), topic, asked: None, start_moved: false });
+        self.members.push(Member {
+            partition: Rc::clone(partition),
+            topic,
+            answered: 0,
+            start_moved: false,
+            is_asking: false,
+            is_unmet: false,
+            is_waiting: false,
+        });
         if let Some(earlier) = self.by_place.insert((topic, place.index), member) {
             self.session.want(earlier, None);
         }
@@ -245,13 +262,33 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         let sits_here = self.sits_here(entry);
         let want = if sits_here { entry.partition.want(now, self.settings().partition_bytes_max) } else { None };
         self.session.want(member, want);
-        if want.is_some() && !entry.partition.is_met() && !self.unmet.contains(&member) {
+        let entry = &mut self.members[member as usize];
+        if want.is_some() && !entry.partition.is_met() && !std::mem::replace(&mut entry.is_unmet, true) {
             self.unmet.push(member);
         }
-        let entry = &self.members[member as usize];
-        if want.is_none() && sits_here && entry.partition.retry_at().is_some() && !self.waiting.contains(&member) {
-            self.waiting.push(member);
+        if want.is_some() || !sits_here {
+            return;
         }
+        if entry.partition.retry_at().is_some_and(|at| at > now) {
+            if !std::mem::replace(&mut entry.is_waiting, true) {
+                self.waiting.push(member);
+            }
+        } else if asks_offsets(&entry.partition, now) && !std::mem::replace(&mut entry.is_asking, true) {
+            self.asking.push(member);
+        }
+    }
+
+    /// What the request under way asks for the member, unless the answer was taken already.
+    pub(super) fn asked(&self, member: u32) -> Option<Want> {
+        let entry = &self.members[member as usize];
+        if entry.answered == self.rotation { None } else { self.session.asked(member) }
+    }
+
+    /// The answer for the member is taken: whatever else the source says of it in this answer is not.
+    pub(super) fn take_asked(&mut self, member: u32) -> Option<Want> {
+        let asked = self.asked(member);
+        self.members[member as usize].answered = self.rotation;
+        asked
     }
 
     pub(super) fn sits_here(&self, member: &Member<D>) -> bool {
@@ -278,8 +315,9 @@ impl<T: Transport, D: Disk> Pump<T, D> {
     /// Writes and sends the Fetch request; gives its version and correlation id.
     pub(super) async fn send_fetch(&mut self) -> Result<(i16, i32), RetryCause> {
         let settings = self.settings();
-        self.rotation = self.rotation.wrapping_add(1);
-        let (rotation, topics, members) = (self.rotation, &self.topics, &mut self.members);
+        // Never 0, which is "no request".
+        self.rotation = self.rotation.wrapping_add(1).max(1);
+        let (rotation, topics, members) = (self.rotation, &self.topics, &self.members);
         let count = topics.len().max(1) as u32;
         let builder = RefCell::new(&mut self.builder);
         builder.borrow_mut().clear();
@@ -298,11 +336,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
                 builder.borrow_mut().forget(number, topic, index);
             },
         );
-        let mut largest = 1;
-        for (number, member) in members.iter_mut().enumerate() {
-            member.asked = self.session.wanted(number as u32);
-            largest = largest.max(member.asked.map_or(0, |want| want.max_bytes));
-        }
+        let largest = self.session.largest();
         // A whole number of partitions' shares, so that the last one is not cut at the limit of the response.
         let bytes_max = (settings.response_bytes_max / largest).max(1).saturating_mul(largest);
         let request = self.builder.finish(ask, settings.fetch_wait_ms, settings.fetch_bytes_min, bytes_max);

@@ -141,7 +141,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             TopicRef::Id(id) => self.topic_by_id(id),
             TopicRef::Name => walker.topic_name().and_then(|name| self.topic_by_name(name)),
         };
-        let member = self.member(topic, head.index).filter(|&m| self.members[m as usize].asked.is_some());
+        let member = self.member(topic, head.index).filter(|&m| self.asked(m).is_some());
         let Some(member) = member else {
             answer.strangers += 1;
             return None;
@@ -165,8 +165,8 @@ impl<T: Transport, D: Disk> Pump<T, D> {
     /// Takes the records of one partition, wherever they belong.
     async fn take_region(&mut self, walker: &mut FetchWalker, member: Option<u32>) -> Result<(), RetryCause> {
         let opened = member.and_then(|member| {
-            let entry = &mut self.members[member as usize];
-            let asked = entry.asked.take()?;
+            let asked = self.take_asked(member)?;
+            let entry = &self.members[member as usize];
             let rules = RegionRules { epoch_max: epoch_max(asked.leader_epoch), now_ms: now_ms() };
             let partition = Rc::clone(&entry.partition);
             let region = partition

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use twinlog_proto::channel::progress::FaultCode;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::metadata::{
-    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic,
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponsePartition, MetadataResponseTopic,
 };
 
 use super::crew::Crew;
 use super::partition::Partition;
+use super::plan::Doing;
 use super::react::{Lasting, Reaction, react};
 use super::retry::Backoff;
 use crate::disk::Disk;
@@ -25,7 +26,8 @@ use crate::wire::leaders::Leader;
 
 /// The scout of one mirror; returns when the mirror has left the core.
 pub async fn run<T: Transport, D: Disk>(crew: Rc<Crew<T, D>>) {
-    let mut scout = Scout { crew, conn: None, pause: Backoff::new(METADATA_PAUSE_MS_MIN, CONNECT_PAUSE_MS_MAX) };
+    let pause = Backoff::new(METADATA_PAUSE_MS_MIN, CONNECT_PAUSE_MS_MAX);
+    let mut scout = Scout { crew, conn: None, pause, looked_at_all: None };
     let mut longest = Duration::from_millis(METADATA_REFRESH_MS);
     loop {
         scout.crew.refresh_wanted(longest).await;
@@ -55,12 +57,14 @@ struct Scout<T: Transport, D: Disk> {
     crew: Rc<Crew<T, D>>,
     conn: Option<Conn<T>>,
     pause: Backoff,
+    /// When it last asked for everything.
+    looked_at_all: Option<Instant>,
 }
 
 impl<T: Transport, D: Disk> Scout<T, D> {
     /// Asks once, at the first door that opens; true when every partition has a leader.
     async fn look(&mut self) -> bool {
-        let partitions = self.crew.mirroring();
+        let partitions = self.concerned();
         match self.ask(&partitions).await {
             Ok(answer) => {
                 self.crew.say(FaultCode::NONE);
@@ -72,6 +76,21 @@ impl<T: Transport, D: Disk> Scout<T, D> {
                 false
             }
         }
+    }
+
+    /// The partitions to ask for: those that wait for a word about their leader, if it is they who want it, else all. An answer
+    /// for fifty thousand partitions takes its time at both ends.
+    fn concerned(&mut self) -> Vec<Rc<Partition<D>>> {
+        let (now, all) = (Instant::now(), self.crew.mirroring());
+        let fresh = self.looked_at_all.is_some_and(|at| now - at < Duration::from_millis(METADATA_REFRESH_MS));
+        if fresh {
+            let waiting: Vec<_> = all.iter().filter(|partition| partition.waits_for_leader()).cloned().collect();
+            if !waiting.is_empty() {
+                return waiting;
+            }
+        }
+        self.looked_at_all = Some(now);
+        all
     }
 
     async fn ask(&mut self, partitions: &[Rc<Partition<D>>]) -> Result<MetadataResponse, RetryCause> {
@@ -132,7 +151,7 @@ impl<T: Transport, D: Disk> Scout<T, D> {
             "no broker of the source tells who leads what, trying again: {cause}"
         );
         self.crew.say(code);
-        for partition in partitions.iter().filter(|p| p.seat.borrow().is_none()) {
+        for partition in partitions.iter().filter(|p| p.seat.borrow().is_none() && is_fetching(p)) {
             if partition.suffer(code) {
                 self.crew.shared.publish(partition);
             }
@@ -155,12 +174,26 @@ impl<T: Transport, D: Disk> Scout<T, D> {
             answer.topics.iter().filter_map(|topic| Some((topic.name.as_deref()?, topic))).collect();
         let mut all_led = true;
         for partition in partitions {
+            if !is_fetching(partition) {
+                // Its log is not open yet: only the leader is kept, so that nobody needs to ask again then.
+                self.expect(topics.get(&*partition.place.topic).copied(), partition);
+                continue;
+            }
             all_led &= match topics.get(&*partition.place.topic) {
                 Some(topic) => self.take_partition(topic, partition),
                 None => self.suffers(partition, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             };
         }
         all_led
+    }
+
+    fn expect(&self, topic: Option<&MetadataResponseTopic>, partition: &Partition<D>) {
+        let Some(topic) = topic.filter(|topic| ErrorCode(topic.error_code).is_none()) else { return };
+        let same = topic.topic_id.is_zero() || topic.topic_id == partition.place.topic_id;
+        let found = find(topic, partition.place.index).filter(|found| found.leader_id >= 0 && same);
+        if let (Some(found), None) = (found, partition.leader()) {
+            partition.set_leader(Leader { broker: found.leader_id, epoch: found.leader_epoch });
+        }
     }
 
     /// True when the partition needs no further look soon.
@@ -178,7 +211,7 @@ impl<T: Transport, D: Disk> Scout<T, D> {
             self.crew.fail(partition, Fault::partition(FaultCode::RECREATED, what));
             return true;
         }
-        let Some(found) = topic.partitions.iter().find(|found| found.partition_index == place.index) else {
+        let Some(found) = find(topic, place.index) else {
             return self.suffers(partition, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         };
         if found.leader_id < 0 {
@@ -216,13 +249,25 @@ impl<T: Transport, D: Disk> Scout<T, D> {
         if pinned.is_empty() || found.is_empty() || pinned == found {
             return false;
         }
-        for partition in partitions {
+        for partition in partitions.iter().filter(|partition| is_fetching(partition)) {
             let what = format!("the bootstrap servers belong to cluster {found}, this mirror's source is {pinned}");
             self.crew.fail(partition, Fault::partition(FaultCode::CLUSTER, what));
         }
         self.crew.say(FaultCode::CLUSTER);
         true
     }
+}
+
+fn is_fetching<D: Disk>(partition: &Rc<Partition<D>>) -> bool {
+    partition.have().doing == Doing::Mirroring
+}
+
+/// Partitions come sorted from every broker we know; a topic may have many thousand.
+fn find(topic: &MetadataResponseTopic, index: i32) -> Option<&MetadataResponsePartition> {
+    let expected = usize::try_from(index).ok().and_then(|at| topic.partitions.get(at));
+    expected
+        .filter(|found| found.partition_index == index)
+        .or_else(|| topic.partitions.iter().find(|found| found.partition_index == index))
 }
 
 fn checked(answer: MetadataResponse) -> Result<MetadataResponse, RetryCause> {

@@ -28,10 +28,12 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         self.state.borrow_mut().assignment = Some(Arc::clone(assignment));
         let mut listed = HashMap::new();
         for topic in &assignment.topics {
+            // One name for all partitions of a topic: there may be many thousand.
+            let name: Rc<str> = topic.name.as_str().into();
             for wanted in &topic.partitions {
                 let ours = wanted.slot >= 0
                     && wanted.slot.cast_unsigned() % self.shared.settings.cores == self.shared.settings.number;
-                if ours && let Some(partition) = self.place(topic, wanted, assignment.assignment_version) {
+                if ours && let Some(partition) = self.place((&name, topic), wanted, assignment.assignment_version) {
                     listed.insert(partition.token, partition);
                 }
             }
@@ -93,14 +95,19 @@ impl<T: Transport, D: Disk> Crew<T, D> {
     }
 
     /// Finds or makes the partition; `None` when the assignment asks for something impossible.
-    fn place(&self, topic: &AssignedTopic, wanted: &AssignedPartition, version: i64) -> Option<Rc<Partition<D>>> {
+    fn place(
+        &self,
+        (name, topic): (&Rc<str>, &AssignedTopic),
+        wanted: &AssignedPartition,
+        version: i64,
+    ) -> Option<Rc<Partition<D>>> {
         let Some(desired) = Desired::from_code(wanted.desired) else {
             tracing::error!(topic = topic.name, wanted.index, wanted.desired, "the assignment wants an unknown state");
             return None;
         };
         let wish = Wish { desired, attempt: wanted.attempt, cut_to: wanted.cut_to };
         let version = version.cast_unsigned();
-        let known = self.state.borrow().partitions.get(&(topic.name.as_str().into(), wanted.index)).cloned();
+        let known = self.state.borrow().partitions.get(&(Rc::clone(name), wanted.index)).cloned();
         if let Some(known) = known {
             if known.wish().desired != Desired::Remove && is_same_place(&known, topic, wanted) {
                 known.set_rules(rules_of(topic));
@@ -126,7 +133,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         }
         let place = Place {
             slot,
-            topic: topic.name.as_str().into(),
+            topic: Rc::clone(name),
             topic_id: topic.topic_id,
             index: wanted.index,
             data_dir: PathBuf::from(&wanted.data_directory),

@@ -43,6 +43,9 @@ pub struct Session {
     /// Members whose `want` may differ from `known`; each at most once.
     changed: Vec<u32>,
     wanting: usize,
+    /// The most bytes that a member asks for, and whether it must be looked for again.
+    largest: i32,
+    largest_left: bool,
 }
 
 impl Session {
@@ -66,6 +69,11 @@ impl Session {
         }
         let entry = &mut self.members[at];
         self.wanting = self.wanting + usize::from(want.is_some()) - usize::from(entry.want.is_some());
+        if let Some(want) = want {
+            let before = entry.want.map_or(0, |before| before.max_bytes);
+            self.largest_left |= before == self.largest && want.max_bytes < before;
+            self.largest = self.largest.max(want.max_bytes);
+        }
         entry.want = want;
         if entry.want != entry.known && !entry.queued {
             entry.queued = true;
@@ -77,6 +85,20 @@ impl Session {
     #[must_use]
     pub fn wanted(&self, member: u32) -> Option<Want> {
         self.members.get(member as usize).and_then(|m| m.want)
+    }
+
+    /// What the request under way asks for `member`.
+    #[must_use]
+    pub fn asked(&self, member: u32) -> Option<Want> {
+        self.members.get(member as usize).and_then(|m| m.known)
+    }
+
+    /// The most bytes that a member asks for, 1 at least.
+    pub fn largest(&mut self) -> i32 {
+        if std::mem::take(&mut self.largest_left) {
+            self.largest = self.members.iter().filter_map(|m| m.want).map(|want| want.max_bytes).max().unwrap_or(0);
+        }
+        self.largest.max(1)
     }
 
     /// Starts a request: calls `list` for each member to list and `forget` for each that leaves the session, and takes
@@ -194,6 +216,23 @@ mod tests {
             assert_eq!(request(&mut session), (Ask { session_id: 0, session_epoch: 0 }, vec![0], vec![]));
             session.answered(0);
         }
+    }
+
+    #[test]
+    fn what_was_asked_and_the_largest_share_are_known_without_looking_at_every_member() {
+        let mut session = Session::default();
+        let want = |max_bytes| Some(Want { max_bytes, ..at(0) });
+        session.want(0, want(10));
+        session.want(1, want(30));
+        assert_eq!((session.largest(), session.asked(1)), (30, None));
+        request(&mut session);
+        session.want(1, want(20));
+        assert_eq!((session.largest(), session.asked(1)), (20, want(30)), "asked is what was sent");
+        session.want(1, None);
+        session.want(0, want(15));
+        assert_eq!(session.asked(7), None);
+        session.start_over();
+        assert_eq!(session.asked(1), None);
     }
 
     #[test]

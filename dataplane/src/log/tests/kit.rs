@@ -43,6 +43,7 @@ pub(super) fn golden_spec(data_dir: &Path) -> LogSpec {
         },
         recovery_point: 0,
         log_start: -1,
+        alignment: None,
     }
 }
 
