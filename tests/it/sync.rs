@@ -1,6 +1,7 @@
 //! A pass proves: what is mirrored besides records follows a stock source. Settings of topics that are added, changed and removed there
 //! are what our node says of the mirrored topic, what an administrator set here wins, and a dry run changes nothing. Offsets of groups
-//! reach a destination that runs: within what is mirrored, never those of a group that is active there or that somebody moved there.
+//! reach a destination that runs: within what is mirrored, never those of a group that is active there or that somebody moved there. So do settings, but for those that somebody
+//! changed there.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -195,6 +196,7 @@ fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_t
     );
 
     clamped_at_both_ends(&mut scene, &from, &to, &ends);
+    settings_at_the_destination(&mut scene, &from, &to);
     many(&mut scene, &from, &to);
     house.down();
 }
@@ -215,6 +217,28 @@ fn clamped_at_both_ends(scene: &mut Scene, from: &str, to: &str, ends: &[i64]) {
     scene.sync("groups", &[]);
     assert_eq!(scene.offsets(to, "late"), json!({"orders-0": [20, -1, ""]}));
     assert_eq!(scene.offsets(to, "early"), json!({"orders-1": [ends[1], 0, ""]}));
+}
+
+/// A running destination is given what differs; what somebody changed there since stays, as does what never came from us.
+fn settings_at_the_destination(scene: &mut Scene, from: &str, to: &str) {
+    scene.set(to, &json!({"flush.ms": "5000"}), &[]);
+    scene.set(from, &json!({"retention.ms": "1000000", "segment.ms": "2000000", "max.message.bytes": "3000000"}), &[]);
+    assert!(
+        scene.sync("configs", &["--dry-run"]).1.contains(&"set destination:orders retention.ms - 1000000".to_owned())
+    );
+    assert_eq!(scene.settings(to), json!({"flush.ms": "5000"}), "a dry run changes nothing");
+    scene.sync("configs", &[]);
+    let all =
+        json!({"flush.ms": "5000", "max.message.bytes": "3000000", "retention.ms": "1000000", "segment.ms": "2000000"});
+    assert_eq!(scene.settings(to), all);
+    scene.set(to, &json!({"retention.ms": "42000"}), &[]);
+    scene.set(from, &json!({"retention.ms": "4000000"}), &["segment.ms"]);
+    let here = scene.site.listen.clone();
+    scene.set(&here, &json!({"max.message.bytes": "999999"}), &[]);
+    let (_, changes) = scene.sync("configs", &[]);
+    assert!(changes.contains(&"keep destination:orders retention.ms 42000 4000000".to_owned()), "{changes:?}");
+    let kept = json!({"flush.ms": "5000", "max.message.bytes": "999999", "retention.ms": "42000"});
+    assert_eq!(scene.settings(to), kept);
 }
 
 /// Thousands of groups take seconds.

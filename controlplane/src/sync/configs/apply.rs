@@ -5,10 +5,10 @@ use crate::mirror::catalog::{Catalog, Desired};
 use crate::mirror::event::MirrorEvent;
 use crate::source::SourceError;
 use crate::sync::cluster::Cluster;
-use crate::sync::configs::plan;
+use crate::sync::configs::{destination, plan};
 use crate::sync::filters::{self, Filter};
 use crate::sync::report::{Action, Change, Report};
-use crate::sync::topic_configs::Values;
+use crate::sync::topic_configs::{TopicConfigs, Values};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use twinlog_proto::error_code::ErrorCode;
@@ -17,7 +17,7 @@ use twinlog_proto::messages::describe_configs::{
 };
 
 /// Resource type of a topic in requests about settings.
-const RESOURCE_TOPIC: i8 = 2;
+pub(super) const RESOURCE_TOPIC: i8 = 2;
 /// Where a setting of a topic comes from when it was made on the topic.
 const SOURCE_TOPIC: i8 = 1;
 /// Topics in one question: a topic has some forty settings, so an answer stays far below the largest frame.
@@ -35,22 +35,30 @@ pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: b
         Ok(filter) => Rc::new(filter),
         Err(why) => return report.fail(ErrorCode::INVALID_CONFIG, why),
     };
+    let mut destination = driver.read(|catalog, _| destination::of(catalog, mirror));
     for topics in topics.chunks(TOPICS_PER_QUESTION) {
         let found = match own_settings(source, topics).await {
             Ok(found) => found,
             Err(cause) => return report.fail_at("the source", &cause),
         };
         let (name, filter) = (mirror.to_owned(), Rc::clone(&filter));
-        let decide = move |catalog: &Catalog| decide(catalog, &name, &found, &filter);
-        let changes = if dry_run {
+        let decide = move |catalog: &Catalog| {
+            let (events, changes) = decide(catalog, &name, &found, &filter);
+            let configs = wanted(catalog, &name, found.keys(), &events);
+            (events, (changes, configs))
+        };
+        let (changes, configs) = if dry_run {
             driver.read(|catalog, _| decide(catalog).1)
         } else {
             match driver.change(move |catalog, _| decide(catalog)).await {
-                Ok(changes) => changes,
+                Ok(decided) => decided,
                 Err(cause) => return report.fail(ErrorCode::KAFKA_STORAGE_ERROR, cause.to_string()),
             }
         };
         changes.into_iter().for_each(|change| report.add(change));
+        if let Some(destination) = &mut destination {
+            destination::run(driver, mirror, destination, configs, dry_run, report).await;
+        }
     }
 }
 
@@ -87,6 +95,23 @@ fn decide(catalog: &Catalog, mirror: &str, found: &Found, filter: &Filter) -> (V
         changes.extend(planned.changes);
     }
     (events, changes)
+}
+
+/// The settings that topics are to have once the events have happened.
+fn wanted<'n>(
+    catalog: &Catalog,
+    mirror: &str,
+    names: impl Iterator<Item = &'n String>,
+    events: &[MirrorEvent],
+) -> BTreeMap<String, TopicConfigs> {
+    let known = |name: &String| Some((name.clone(), catalog.topic(mirror, name)?.configs.clone()?));
+    let mut all: BTreeMap<String, TopicConfigs> = names.filter_map(known).collect();
+    for event in events {
+        if let MirrorEvent::Configs { topic, configs, .. } = event {
+            all.insert(topic.clone(), configs.clone());
+        }
+    }
+    all
 }
 
 fn refused(topic: &str, code: ErrorCode) -> Change {

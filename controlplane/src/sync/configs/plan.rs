@@ -3,7 +3,7 @@
 use crate::sync::filters::Filter;
 use crate::sync::report::{Action, Change};
 use crate::sync::topic_configs::{TopicConfigs, Values, fits, has_room};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What follows for one topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,47 @@ pub fn desired(topic: &str, source: &Values, filter: &Filter, known: &TopicConfi
     }
     let configs = TopicConfigs { synced, ..known.clone() };
     Planned { configs, changes }
+}
+
+/// What is to be done at the destination about one topic.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AtDestination {
+    /// Settings to make, and to take away (`None`).
+    pub alter: BTreeMap<String, Option<String>>,
+    /// What we will have given to it then.
+    pub written: Values,
+    /// What is different.
+    pub changes: Vec<Change>,
+}
+
+/// Brings the destination's own settings of a topic in line: only names that the topic is to have or that we gave before. A value that
+/// is no longer the one that we gave was made there by somebody else, and is kept.
+#[must_use]
+pub fn destination(topic: &str, configs: &TopicConfigs, there: &Values) -> AtDestination {
+    let wanted: Values = configs.effective().into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+    let mut plan = AtDestination { written: configs.written.clone(), ..AtDestination::default() };
+    let resource = format!("destination:{topic}");
+    for name in names(&wanted, &configs.written) {
+        let (want, have, last) = (wanted.get(name), there.get(name), configs.written.get(name));
+        if want == have {
+            match want {
+                Some(value) => drop(plan.written.insert(name.clone(), value.clone())),
+                None => drop(plan.written.remove(name)),
+            }
+        } else if last.is_some() && have != last {
+            let reason = "changed at the destination since it was given";
+            plan.changes.push(change(&resource, name, have, want, Action::Keep, reason));
+        } else {
+            let action = if want.is_some() { Action::Set } else { Action::Remove };
+            plan.changes.push(change(&resource, name, have, want, action, ""));
+            plan.alter.insert(name.clone(), want.cloned());
+            match want {
+                Some(value) => drop(plan.written.insert(name.clone(), value.clone())),
+                None => drop(plan.written.remove(name)),
+            }
+        }
+    }
+    plan
 }
 
 fn names<'v>(one: &'v Values, other: &'v Values) -> BTreeSet<&'v String> {
@@ -120,5 +161,35 @@ mod tests {
         let planned = desired("t", &many, &filter(), &TopicConfigs::default());
         let failed = planned.changes.iter().filter(|c| c.action == Action::Fail).count();
         assert_eq!(failed, 1_000 - crate::limits::TOPIC_CONFIGS_MAX);
+    }
+
+    #[test]
+    fn the_destination_gets_what_differs_and_nothing_else_of_it_is_touched() {
+        let configs = TopicConfigs {
+            synced: values(&[("a", "1"), ("b", "2"), ("same", "5")]),
+            overrides: values(&[("b", "9")]),
+            written: values(&[("old", "3")]),
+        };
+        let plan = destination("t", &configs, &values(&[("a", "0"), ("old", "3"), ("same", "5"), ("theirs", "7")]));
+        let alter = [("a", Some("1")), ("b", Some("9")), ("old", None)];
+        let alter = alter.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));
+        assert_eq!(plan.alter, BTreeMap::from(alter));
+        assert_eq!(plan.written, values(&[("a", "1"), ("b", "9"), ("same", "5")]));
+    }
+
+    #[test]
+    fn what_somebody_made_there_since_is_kept_until_it_is_what_the_source_has() {
+        let configs = TopicConfigs {
+            synced: values(&[("a", "2"), ("gone", "1")]),
+            written: values(&[("a", "1"), ("gone", "1")]),
+            ..TopicConfigs::default()
+        };
+        let plan = destination("t", &configs, &values(&[("a", "8")]));
+        assert!(plan.alter.is_empty() && plan.written == configs.written, "{plan:?}");
+        assert_eq!(told(&plan.changes).len(), 2);
+        assert!(plan.changes.iter().all(|change| change.action == Action::Keep));
+        let back = destination("t", &configs, &values(&[("a", "2"), ("gone", "1")]));
+        assert!(back.alter.is_empty() && back.changes.is_empty());
+        assert_eq!(back.written["a"], "2", "and is ours again");
     }
 }
