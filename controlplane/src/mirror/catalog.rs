@@ -3,6 +3,7 @@
 //! Every change is a `StateRecord` that went through the state log first; `apply` is the only way to change the catalog,
 //! so that replay after a restart gives the same one. A clone shares everything that it does not change.
 
+use crate::mirror::acls::{Acls, MADE_HERE};
 use crate::mirror::settings::Settings;
 use crate::statelog::batch::KeyValue;
 use crate::sync::topic_configs::TopicConfigs;
@@ -10,11 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::mirror_state::MirrorState;
+use twinlog_proto::security::acl::AclBinding;
 
 /// Everything that the state log says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalog {
     mirrors: BTreeMap<String, Arc<Mirror>>,
+    acls: Arc<Acls>,
     /// Records of types that this version does not know, by key: kept, not refused.
     foreign: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -194,6 +197,8 @@ pub enum StateRecord {
     Placement { mirror: String, topic: String, partition: i32, placement: Placement },
     /// Type 105; `None`: nothing is known of the topic's settings any more.
     Configs { mirror: String, topic: String, configs: Option<TopicConfigs> },
+    /// Type 104; `present: false`: the entry is gone.
+    Acl { origin: String, binding: AclBinding, present: bool },
     /// A type that this version does not know.
     Foreign(KeyValue),
 }
@@ -248,6 +253,12 @@ impl Catalog {
         self.partitions().filter_map(|(.., partition)| Some(partition.placement.as_ref()?.slot)).collect()
     }
 
+    /// The access control entries that are wanted.
+    #[must_use]
+    pub fn acls(&self) -> &Acls {
+        &self.acls
+    }
+
     /// Records of unknown types, by key.
     pub fn foreign(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.foreign.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
@@ -258,6 +269,9 @@ impl Catalog {
         match record {
             StateRecord::Mirror { mirror, facts: None } => {
                 self.mirrors.remove(mirror);
+                if self.acls.of(mirror).is_some() {
+                    Arc::make_mut(&mut self.acls).forget(mirror);
+                }
             }
             StateRecord::Mirror { mirror, facts: Some(facts) } => match self.mirrors.get_mut(mirror) {
                 Some(known) => Arc::make_mut(known).facts = facts.clone(),
@@ -278,6 +292,11 @@ impl Catalog {
             }
             StateRecord::Configs { mirror, topic, configs } => {
                 self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
+            }
+            StateRecord::Acl { origin, binding, present } => {
+                if origin == MADE_HERE || self.mirrors.contains_key(origin) {
+                    Arc::make_mut(&mut self.acls).set(origin, binding, *present);
+                }
             }
             StateRecord::Foreign(KeyValue { key, value: Some(value) }) => {
                 self.foreign.insert(key.clone(), value.clone());
@@ -321,7 +340,13 @@ impl Catalog {
             .foreign
             .iter()
             .map(|(key, value)| StateRecord::Foreign(KeyValue { key: key.clone(), value: Some(value.clone()) }));
-        foreign.chain(self.mirrors.iter().flat_map(|(name, mirror)| mirror.records(name)))
+        let acls = self.acls.iter().map(|(origin, binding)| StateRecord::Acl {
+            origin: origin.to_owned(),
+            binding: binding.clone(),
+            present: true,
+        });
+        // Entries of a mirror's source find their mirror.
+        foreign.chain(self.mirrors.iter().flat_map(|(name, mirror)| mirror.records(name))).chain(acls)
     }
 }
 

@@ -6,6 +6,7 @@
 mod follow;
 
 use crate::limits::ERROR_CHARS_MAX;
+use crate::mirror::acls::MADE_HERE;
 use crate::mirror::catalog::{
     Catalog, Desired, LastMirrored, MirrorFacts, Partition, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
 };
@@ -16,6 +17,7 @@ use crate::mirror::placement::Placer;
 use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::mirror_state::MirrorState;
+use twinlog_proto::security::acl::AclBinding;
 
 /// A partition by name.
 pub type PartitionKey = (String, String, i32);
@@ -134,6 +136,7 @@ impl<'a> Draft<'a> {
             MirrorEvent::Partition { mirror, topic, partition, event, detail } => {
                 self.step(&mirror, &topic, partition, event, &detail)
             }
+            MirrorEvent::Acl { origin, binding, present } => self.acl(origin, binding, present),
             MirrorEvent::Position { mirror, topic, partition, last } => {
                 self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;
                 self.record(StateRecord::LastMirrored { mirror, topic, partition, last });
@@ -181,6 +184,16 @@ impl<'a> Draft<'a> {
     fn record(&mut self, record: StateRecord) {
         self.catalog.apply(&record);
         self.records.push(record);
+    }
+
+    fn acl(&mut self, origin: String, binding: AclBinding, present: bool) -> Result<(), NotTaken> {
+        if origin != MADE_HERE && self.catalog.mirror(&origin).is_none() {
+            return Err(NotTaken::Absent);
+        }
+        if self.catalog.acls().of(&origin).is_some_and(|acls| acls.contains(&binding)) != present {
+            self.record(StateRecord::Acl { origin, binding, present });
+        }
+        Ok(())
     }
 
     fn delete(&mut self, mirror: String) -> Result<(), NotTaken> {

@@ -5,6 +5,7 @@ use crate::mirror::machine::Event;
 use crate::mirror::settings::Settings;
 use crate::sync::topic_configs::TopicConfigs;
 use twinlog_proto::ids::Uuid;
+use twinlog_proto::security::acl::AclBinding;
 
 /// A change that `decide.rs` turns into records and effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,8 @@ pub enum MirrorEvent {
     Wanted { mirror: String, topic: String, desired: Desired, event: Event },
     /// Something happened to one partition.
     Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
+    /// An access control entry is wanted, or not any more; one that stands so already changes nothing.
+    Acl { origin: String, binding: AclBinding, present: bool },
     /// A write of states by another node: only the position.
     Position { mirror: String, topic: String, partition: i32, last: LastMirrored },
     /// Another node wrote at this leader epoch: writers of older ones are fenced from now on.

@@ -1,5 +1,6 @@
 //! What is mirrored: the catalog, the state machine of a partition, and the decisions that lead from one to the next.
 
+pub mod acls;
 pub mod catalog;
 pub mod decide;
 pub mod effect;

@@ -7,6 +7,8 @@
 //! Types 1 and 2 have the layout of the KIP-1279 draft, whose key is the mirror's name alone: what a record is about stands
 //! in key and value together, so compaction here goes by facts and not by keys. Types that are not known are kept.
 
+mod acl;
+
 use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
 };
@@ -36,6 +38,8 @@ pub const TYPE_TOPIC: i16 = 102;
 pub const TYPE_PLACEMENT: i16 = 103;
 /// The settings that a topic is to have.
 pub const TYPE_CONFIGS: i16 = 105;
+/// An access control entry.
+pub const TYPE_ACL: i16 = 104;
 
 /// This host; there is one data-plane host for now.
 const HOST_ID: &str = "local";
@@ -59,6 +63,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                     last_mirrored_offset: last.offset,
                 });
             }
+            StateRecord::Acl { origin, binding, present } => records.push(acl::encode(origin, binding, *present)),
             StateRecord::Foreign(record) => records.push(record.clone()),
             StateRecord::Mirror { mirror, facts } => {
                 // What comes after it in the log would be taken for positions of a mirror that is created again.
@@ -145,6 +150,7 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
             let TopicConfigsKey { mirror_name: mirror, topic_name: topic } = whole(key)?;
             StateRecord::Configs { mirror, topic, configs: value(record)?.map(TopicConfigs::from_value) }
         }
+        TYPE_ACL => acl::decode(key, record)?,
         _ => StateRecord::Foreign(record.clone()),
     };
     Ok(vec![fact])

@@ -14,5 +14,7 @@ pub const MIRROR: i16 = 101;
 pub const MIRROR_TOPIC: i16 = 102;
 /// Record type of [`HostPartitionKey`].
 pub const HOST_PARTITION: i16 = 103;
+/// Record type of [`AclKey`].
+pub const ACL: i16 = 104;
 /// Record type of [`TopicConfigsKey`].
 pub const TOPIC_CONFIGS: i16 = 105;

@@ -181,6 +181,42 @@ impl AclIndex {
     }
 }
 
+impl AclIndex {
+    /// Decides whether `caller` may carry out `operation` on every resource whose name begins with `prefix`, those that do not exist
+    /// included: an entry must allow it for all of them, and none may forbid it for any.
+    #[must_use]
+    pub fn decide_all_beginning(
+        &self,
+        super_users: &BTreeSet<String>,
+        caller: &Caller,
+        operation: Operation,
+        resource_type: ResourceType,
+        prefix: &str,
+    ) -> Decision<'_> {
+        if super_users.contains(&caller.principal) {
+            return Decision::SuperUser;
+        }
+        let mut allowed = Decision::NotAllowed;
+        let of_kind = self.kinds.get(&resource_type).into_iter();
+        let entries = of_kind.flat_map(|kind| kind.literal.values().chain(kind.prefixed.values()).flatten());
+        for binding in entries.filter(|binding| speaks_of(binding, caller, operation)) {
+            let name = binding.resource_name.as_str();
+            let (of_all, of_some) = match binding.pattern_type {
+                PatternType::Literal => (name == WILDCARD, name == WILDCARD || name.starts_with(prefix)),
+                PatternType::Prefixed => {
+                    (prefix.starts_with(name), prefix.starts_with(name) || name.starts_with(prefix))
+                }
+            };
+            match binding.permission {
+                Permission::Deny if of_some => return Decision::DeniedBy(binding),
+                Permission::Allow if of_all => allowed = Decision::AllowedBy(binding),
+                _ => {}
+            }
+        }
+        allowed
+    }
+}
+
 /// Whether the entry has a say when `caller` does `operation` to a resource that its name covers.
 fn speaks_of(binding: &AclBinding, caller: &Caller, operation: Operation) -> bool {
     let whom = binding.principal == caller.principal || binding.principal == EVERYBODY;

@@ -108,6 +108,33 @@ fn a_super_user_may_do_what_is_forbidden_and_nobody_else_by_its_name() {
 }
 
 #[test]
+fn everything_that_begins_so_needs_one_entry_for_all_of_it_and_none_that_forbids_a_part() {
+    let rows: &[(&[&str], &str, bool)] = &[
+        (&[], "team-", false),
+        (&["ALLOW User:a ALTER_CONFIGS TOPIC *"], "", true),
+        (&["ALLOW User:a ALTER_CONFIGS TOPIC team-+"], "team-", true),
+        (&["ALLOW User:a ALTER_CONFIGS TOPIC team-+"], "team-a", true),
+        (&["ALLOW User:a ALTER_CONFIGS TOPIC team-a+"], "team-", false),
+        (&["ALLOW User:a ALTER_CONFIGS TOPIC team-"], "team-", false),
+        (&["ALLOW User:a ALTER TOPIC team-+"], "team-", false),
+        (&["ALLOW User:a ALL TOPIC *", "DENY User:a ALTER_CONFIGS TOPIC team-b"], "team-", false),
+        (&["ALLOW User:a ALL TOPIC *", "DENY User:a ALTER_CONFIGS TOPIC t+"], "team-", false),
+        (&["ALLOW User:a ALL TOPIC *", "DENY User:a ALTER_CONFIGS TOPIC team-b+"], "team-", false),
+        (&["ALLOW User:a ALL TOPIC *", "DENY User:a ALTER_CONFIGS TOPIC other"], "team-", true),
+        (&["ALLOW User:a ALL TOPIC *", "DENY User:b ALL TOPIC *"], "team-", true),
+    ];
+    for (entries, prefix, expected) in rows {
+        let (users, caller) = (BTreeSet::from(["User:root".to_owned()]), caller("User:a", "h"));
+        let index = index(entries);
+        let decide = |who: &Caller| {
+            index.decide_all_beginning(&users, who, Operation::AlterConfigs, ResourceType::Topic, prefix).is_allowed()
+        };
+        assert_eq!(decide(&caller), *expected, "{entries:?}: {prefix}");
+        assert!(decide(&Caller { principal: "User:root".into(), ..caller }));
+    }
+}
+
+#[test]
 fn the_index_finds_what_a_plain_search_finds_also_after_removals() {
     let names = ["a", "ab", "abc", "b", "*", "grün"];
     let mut all = Vec::new();

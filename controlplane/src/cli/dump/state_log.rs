@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
-    HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS, LastMirrorEpochsKey,
-    LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey, MirrorPartitionStateKey,
-    MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS, TopicConfigEntry,
-    TopicConfigsKey, TopicConfigsValue,
+    ACL, AclKey, AclValue, HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS,
+    LastMirrorEpochsKey, LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey,
+    MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS,
+    TopicConfigEntry, TopicConfigsKey, TopicConfigsValue,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
+use twinlog_proto::security::codes::{Operation, PatternType, Permission, ResourceType};
 
 /// What stands in place of a secret.
 pub(super) const MASKED: &str = "[hidden]";
@@ -56,6 +57,10 @@ fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, Decod
         TOPIC_CONFIGS => {
             let TopicConfigsKey { mirror_name, topic_name } = whole(reader)?;
             ("TopicConfigs", json!({ "mirror": mirror_name, "topic": topic_name }), valued(value, configs)?)
+        }
+        ACL => {
+            let key: AclKey = whole(reader)?;
+            ("Acl", acl(key), valued(value, |AclValue {}| json!({}))?)
         }
         _ => return Ok(None),
     };
@@ -152,6 +157,21 @@ fn configs(value: TopicConfigsValue) -> Value {
     })
 }
 
+/// The names of the numbers; a number that is not known stands as it is.
+fn acl(key: AclKey) -> Value {
+    let named = |name: Option<&str>, code: i8| name.map_or_else(|| json!(code), |name| json!(name));
+    json!({
+        "originMirror": key.origin_mirror,
+        "resourceType": named(ResourceType::from_code(key.resource_type).map(ResourceType::name), key.resource_type),
+        "resourceName": key.resource_name,
+        "patternType": named(PatternType::from_code(key.pattern_type).map(PatternType::name), key.pattern_type),
+        "principal": key.principal,
+        "host": key.host,
+        "operation": named(Operation::from_code(key.operation).map(Operation::name), key.operation),
+        "permission": named(Permission::from_code(key.permission_type).map(Permission::name), key.permission_type),
+    })
+}
+
 fn placement(value: HostPartitionValue) -> Value {
     json!({
         "slot": value.slot,
@@ -183,6 +203,24 @@ mod tests {
         let fields = fields(Some(&bytes(MIRROR, &MirrorKey { mirror_name: "dr".into() })), Some(&value));
         let text = format!("{fields:?}");
         assert!(text.contains("h:1") && text.contains(MASKED) && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn an_access_control_entry_is_shown_by_names_and_a_number_that_is_not_known_as_it_is() {
+        let key = AclKey {
+            resource_type: 8,
+            resource_name: "dr".into(),
+            pattern_type: 3,
+            principal: "User:alice".into(),
+            host: "*".into(),
+            operation: 99,
+            permission_type: 2,
+            ..Default::default()
+        };
+        let text = format!("{:?}", fields(Some(&bytes(ACL, &key)), Some(&bytes(0, &AclValue::default()))));
+        for word in ["CLUSTER_MIRROR", "LITERAL", "User:alice", "DENY", "99"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
     }
 
     #[test]
