@@ -5,10 +5,12 @@
 
 use crate::error::Fatal;
 use crate::limits;
+use crate::rpc::authorize::Authorizer;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use twinlog_proto::security::acl::TEXT_BYTES_MAX;
 
 /// Where the Kafka protocol is served when nothing else is said.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:9192";
@@ -32,6 +34,8 @@ pub struct Config {
     pub retry: RetryRules,
     /// How often sources are asked for new topics and partitions.
     pub refresh_interval: Duration,
+    /// How callers are judged.
+    pub authorizer: Authorizer,
 }
 
 /// When a failed partition is tried again.
@@ -87,6 +91,9 @@ struct ControlPlaneText {
     retry_max_ms: Option<u64>,
     retry_attempts_max: Option<i16>,
     refresh_interval_ms: Option<u64>,
+    authorizer: Option<String>,
+    #[serde(default)]
+    super_users: Vec<String>,
 }
 
 impl Config {
@@ -154,7 +161,30 @@ impl Config {
             metrics: address("metrics", flags.metrics.as_deref().or(cp.metrics.as_deref()).unwrap_or(METRICS_DEFAULT))?,
             retry,
             refresh_interval: Duration::from_millis(refresh_ms),
+            authorizer: authorizer(cp.authorizer.as_deref(), cp.super_users)?,
         })
+    }
+}
+
+/// The users are looked at in any case, so that a mistake shows before it matters.
+fn authorizer(kind: Option<&str>, super_users: Vec<String>) -> Result<Authorizer, Fatal> {
+    let unusable = |why: String, remedy: &str| {
+        Err(Fatal::new("the authorizer keys of section [controlplane] are not usable", why, remedy))
+    };
+    if super_users.len() > limits::SUPER_USERS_MAX {
+        let why = format!("{} super users are more than {}", super_users.len(), limits::SUPER_USERS_MAX);
+        return unusable(why, "name fewer, and give the others rights with `twinlog acls add`");
+    }
+    for user in &super_users {
+        let name = user.strip_prefix("User:").unwrap_or_default();
+        if name.is_empty() || name == "*" || user.len() > TEXT_BYTES_MAX {
+            return unusable(format!("super user {user:?} is no principal"), "write User:NAME, as User:admin");
+        }
+    }
+    match kind {
+        None | Some("none") => Ok(Authorizer::None),
+        Some("acl") => Ok(Authorizer::Acl { super_users: super_users.into_iter().collect() }),
+        Some(other) => unusable(format!("there is no authorizer {other:?}"), "choose \"none\" or \"acl\""),
     }
 }
 
@@ -182,6 +212,26 @@ mod tests {
         let shipped = parse(include_str!("../../deploy/twinlog.toml"), &Flags::default()).unwrap();
         let folders = "[node]\ndata = ['/var/lib/twinlog/data']\nstate = '/var/lib/twinlog/state'";
         assert_eq!(shipped, parse(folders, &Flags::default()).unwrap());
+    }
+
+    #[test]
+    fn an_authorizer_is_chosen_and_a_super_user_that_is_no_principal_is_named() {
+        let with = |keys: &str| {
+            parse(&format!("[node]\ndata = ['d']\nstate = 's'\n[controlplane]\n{keys}"), &Flags::default())
+        };
+        assert_eq!(with("authorizer = 'none'").unwrap().authorizer, Authorizer::None);
+        let acl = with("authorizer = 'acl'\nsuper_users = ['User:admin']").unwrap().authorizer;
+        assert_eq!(acl, Authorizer::Acl { super_users: ["User:admin".to_owned()].into() });
+        for (keys, name) in [
+            ("authorizer = 'ranger'", "ranger"),
+            ("super_users = ['admin']", "admin"),
+            ("super_users = ['Usr:admin']", "Usr:admin"),
+            ("super_users = ['User:*']", "User:*"),
+            ("super_users = ['User:']", "User:"),
+        ] {
+            let error = with(keys).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("[controlplane]"), "{error}");
+        }
     }
 
     #[test]

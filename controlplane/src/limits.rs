@@ -38,6 +38,12 @@ pub const PATTERNS_MAX: usize = 1_000;
 pub const PATTERN_CHARS_MAX: usize = 1_000;
 /// Compiled size of all patterns of one kind, bytes.
 pub const PATTERN_PROGRAM_BYTES_MAX: usize = 4 << 20;
+/// Access control entries, those from sources included.
+pub const ACLS_MAX: usize = 100_000;
+/// Filters of one request about access control entries: each is held against every entry.
+pub const ACL_FILTERS_MAX: usize = 100;
+/// Super users.
+pub const SUPER_USERS_MAX: usize = 100;
 /// Settings of one mirror.
 pub const SETTINGS_MAX: usize = 200;
 /// Characters of one setting's value (certificates in PEM fit).

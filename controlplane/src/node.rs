@@ -11,6 +11,7 @@ use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
+use crate::rpc::authorize::{ANONYMOUS, Authorizer};
 use crate::server::conn::{self, Identity};
 use crate::server::http::{self, Answer, Page};
 use crate::server::listener;
@@ -72,7 +73,12 @@ impl Node {
             warn!(offset, torn_bytes, "cutting off what a crash left of an unfinished write");
         }
         let log = writer::open(&config.state, &replayed)?;
-        let identity = Identity { cluster_id: cluster_id(&config.state)?, node_id: NODE_ID };
+        let identity = Identity {
+            cluster_id: cluster_id(&config.state)?,
+            node_id: NODE_ID,
+            authorizer: Rc::new(config.authorizer.clone()),
+        };
+        warn_if_nobody_may_anything(&config.authorizer, &catalog);
         sender.restore(&catalog).map_err(|cause| {
             Fatal::new("cannot write the assignments below --state", cause, "check its owner and free space")
         })?;
@@ -158,6 +164,17 @@ impl Pages {
                 body: metrics::health(&self.driver.catalog(), &facts),
             },
         }
+    }
+}
+
+/// Entries can still be made with the authorizer off; with it on and none there, nobody can.
+fn warn_if_nobody_may_anything(authorizer: &Authorizer, catalog: &Catalog) {
+    let Authorizer::Acl { super_users } = authorizer else { return };
+    if catalog.acls().here().is_empty() && !super_users.contains(ANONYMOUS) {
+        warn!(
+            "every request will be refused: the authorizer is on, there are no access control entries, and {ANONYMOUS}, as which \
+             all clients connect, is no super user; to make entries start once with authorizer = \"none\""
+        );
     }
 }
 

@@ -1,5 +1,9 @@
 //! pure: the command line, as section by section of the manual. Scripts rely on these names.
 
+mod acls;
+
+pub use acls::{Acls, Entry as AclEntry, ListAcls, Resource};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,6 +38,9 @@ pub enum Verb {
     /// Last mirrored offsets (and epochs): where mirrored data ended when a topic was stopped.
     #[command(after_help = "Examples:\n  twinlog lmo\n  twinlog lmo dr --topic orders --topic payments:3")]
     Lmo(Lmo),
+    /// List, add and remove access control entries: who may do what.
+    #[command(subcommand)]
+    Acls(Acls),
     /// What an operator looks at first: planes, mirrors, lag, and what is wrong.
     Status(Status),
     /// Check log directories offline, or compare a mirror with its source batch by batch.

@@ -98,7 +98,7 @@ pub(super) fn ask(client: &mut Client, name: Option<&str>, topics: &[String]) ->
     let answer = client.ask(&request)?;
     refuse(answer.error_code, answer.error_message.as_deref(), "the mirrors are not described")?;
     if let (Some(name), [mirror]) = (name, answer.mirrors.as_slice()) {
-        refuse(mirror.error_code, None, &format!("mirror {name} is not described"))?;
+        refuse(mirror.error_code, answer.error_message.as_deref(), &format!("mirror {name} is not described"))?;
     }
     Ok(answer.mirrors.into_iter().map(Mirror::from).collect())
 }

@@ -1,6 +1,7 @@
 //! The `twinlog` command. It speaks the Kafka protocol to the control plane and never talks to a source itself, but for
 //! `verify --against-source`, whose whole point is to ask the source again.
 
+mod acls;
 pub mod args;
 mod demo;
 mod describe;
@@ -44,6 +45,7 @@ fn run(args: Twinlog) -> Result<ExitCode, Failure> {
         Verb::Demo(args) => return demo::run(&args),
         Verb::Mirrors(verb) => mirrors::run(&verb)?,
         Verb::Topics(verb) => topics::run(&verb)?,
+        Verb::Acls(verb) => acls::run(&verb)?,
         Verb::Lmo(args) => lmo::run(&args)?,
         Verb::Status(args) => status::run(&args)?,
         Verb::Verify(args) => return verify::run(&args),

@@ -4,8 +4,12 @@
 //! the source's answer as a value.
 
 pub mod api_versions;
+pub mod authorize;
+pub mod create_acls;
 pub mod create_mirror;
+pub mod delete_acls;
 pub mod delete_mirror;
+pub mod describe_acls;
 pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_mirrors;
@@ -84,6 +88,8 @@ pub trait Refused {
     fn refused(refusal: Refusal) -> Self;
 }
 
+#[cfg(test)]
+mod acl_tests;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]

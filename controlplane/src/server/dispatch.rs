@@ -5,13 +5,13 @@
 
 use crate::driver::Driver;
 use crate::mirror::event::MirrorEvent;
+use crate::rpc::authorize::{Guard, Who};
 use crate::rpc::{self, Endpoint, Refusal, Refused};
 use crate::source::topics;
 use std::rc::Rc;
 use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame::{self, HeaderError, RequestHeader};
-use twinlog_proto::messages::Request;
 use twinlog_proto::reader::Reader;
 
 use crate::mirror::catalog::Catalog;
@@ -35,19 +35,25 @@ pub enum Close {
         /// The version asked for.
         version: i16,
     },
+    /// It is not closed: the caller lacks a right, and this says so.
+    #[error("a right is missing")]
+    Refused(Vec<u8>),
     /// Our own answer cannot be written.
     #[error("the answer cannot be written: {0}")]
     Answer(#[from] twinlog_proto::error::EncodeError),
 }
 
 /// The requests that have a handler below.
-const SERVED: &[i16] = &[
+pub(crate) const SERVED: &[i16] = &[
     api::PRODUCE,
     api::LIST_OFFSETS,
     api::METADATA,
     api::FIND_COORDINATOR,
     api::API_VERSIONS,
     api::INIT_PRODUCER_ID,
+    api::DESCRIBE_ACLS,
+    api::CREATE_ACLS,
+    api::DELETE_ACLS,
     api::DESCRIBE_CONFIGS,
     api::INCREMENTAL_ALTER_CONFIGS,
     api::DESCRIBE_CLUSTER,
@@ -77,10 +83,17 @@ pub fn served_keys() -> &'static [i16] {
 ///
 /// # Errors
 /// When the connection is to be closed.
-pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u8>, Close> {
+pub async fn serve(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Result<Vec<u8>, Close> {
+    match route(driver, us, who, frame).await {
+        Err(Close::Refused(answer)) => Ok(answer),
+        served => served,
+    }
+}
+
+async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Result<Vec<u8>, Close> {
     let mut r = Reader::new("request", frame);
     let header = frame::decode_request_header(&mut r)?;
-    let call = Call { header, body: r, driver, us };
+    let call = Call { header, body: r, driver, us, who };
     let version = call.header.api_version;
     let key = call.header.api_key;
     let versions = api::by_key(key).and_then(|api| api.served.clone()).filter(|_| SERVED.contains(&key));
@@ -96,6 +109,14 @@ pub async fn serve(driver: &Driver, us: &Endpoint, frame: &[u8]) -> Result<Vec<u
         }
         api::METADATA => call.read(|request, catalog, view| rpc::metadata::handle(request, version, catalog, view, us)),
         api::DESCRIBE_CLUSTER => call.read(|request, _, _| rpc::describe_cluster::handle(request, us)),
+        api::DESCRIBE_ACLS => {
+            call.read(|request, catalog, _| rpc::describe_acls::handle(request, catalog, &who.access(catalog)))
+        }
+        api::CREATE_ACLS => {
+            let enforced = who.is_judged();
+            call.change(move |request, catalog, _| rpc::create_acls::decide(request, catalog, enforced)).await
+        }
+        api::DELETE_ACLS => call.change(|request, catalog, _| rpc::delete_acls::decide(request, catalog)).await,
         api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog)),
         api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
         api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
@@ -147,14 +168,20 @@ struct Call<'a> {
     body: Reader<'a>,
     driver: &'a Driver,
     us: &'a Endpoint,
+    who: &'a Who,
 }
 
 impl Call<'_> {
-    fn request<R: Request>(&self) -> Result<R, Close> {
+    /// The request, when the caller may have any of it done.
+    fn request<R: Guard>(&self) -> Result<R, Close> {
         let mut body = self.body;
-        let request = R::decode(&mut body, self.header.api_version)?;
+        let version = self.header.api_version;
+        let request = R::decode(&mut body, version)?;
         body.finish()?;
-        Ok(request)
+        match self.driver.read(|catalog, _| request.refuse(version, &self.who.access(catalog), catalog)) {
+            None => Ok(request),
+            Some(response) => Err(Close::Refused(self.answer(&response)?)),
+        }
     }
 
     fn answer<M: twinlog_proto::messages::Message>(&self, response: &M) -> Result<Vec<u8>, Close> {
@@ -167,12 +194,16 @@ impl Call<'_> {
         Ok(out)
     }
 
-    fn read<R: Request>(&self, handle: impl FnOnce(&R, &Catalog, &View<'_>) -> R::Response) -> Result<Vec<u8>, Close> {
-        let request = self.request()?;
-        self.answer(&self.driver.read(|catalog, view| handle(&request, catalog, view)))
+    fn read<R: Guard>(&self, handle: impl FnOnce(&R, &Catalog, &View<'_>) -> R::Response) -> Result<Vec<u8>, Close> {
+        let request: R = self.request()?;
+        self.answer(&self.driver.read(|catalog, view| {
+            let mut response = handle(&request, catalog, view);
+            request.finish(self.header.api_version, &self.who.access(catalog), &mut response);
+            response
+        }))
     }
 
-    async fn change<R: Request + 'static>(
+    async fn change<R: Guard + 'static>(
         &self,
         decide: impl FnOnce(&R, &Catalog, &View<'_>) -> (Vec<MirrorEvent>, R::Response) + 'static,
     ) -> Result<Vec<u8>, Close>
@@ -180,7 +211,15 @@ impl Call<'_> {
         R::Response: Refused + 'static,
     {
         let request: R = self.request()?;
-        let changed = self.driver.change(move |catalog, view| decide(&request, catalog, view)).await;
+        let (who, version) = (self.who.clone(), self.header.api_version);
+        let decided = move |catalog: &Catalog, view: &View<'_>| {
+            let access = who.access(catalog);
+            let permitted = request.permitted(&access);
+            let (events, mut response) = decide(permitted.as_ref().unwrap_or(&request), catalog, view);
+            request.finish(version, &access, &mut response);
+            (events, response)
+        };
+        let changed = self.driver.change(decided).await;
         self.answer(&changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
     }
 

@@ -1,0 +1,92 @@
+//! pure: the requests about mirrors as such. Whoever may not describe one learns nothing of it, not even that it is there.
+
+use super::{Access, Guard, whole};
+use crate::mirror::catalog::Catalog;
+use crate::rpc::Refusal;
+use std::collections::BTreeMap;
+use twinlog_proto::messages::Request;
+use twinlog_proto::messages::create_mirror::CreateMirrorRequest;
+use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
+use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, DescribedMirror};
+use twinlog_proto::messages::last_mirrored_offsets::{LastMirroredOffsetsRequest, LastMirroredOffsetsResponse};
+use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
+use twinlog_proto::messages::sync_mirror::{SyncMirrorRequest, SyncMirrorResponse};
+use twinlog_proto::security::codes::{Operation, ResourceType};
+
+/// The setting by which topics start that nobody names.
+const TOPICS_INCLUDE: &str = "mirror.topics.include";
+
+const MIRROR: ResourceType = ResourceType::ClusterMirror;
+
+impl Access<'_> {
+    /// The rights to give a mirror these settings: patterns need what a start by pattern needs.
+    pub(super) fn need_settings<'s>(
+        &self,
+        settings: impl Iterator<Item = (&'s str, Option<&'s str>)>,
+    ) -> Result<(), Refusal> {
+        let included = settings.filter(|(name, _)| *name == TOPICS_INCLUDE).filter_map(|(_, value)| value);
+        let mut patterns =
+            included.flat_map(|list| list.split(',')).map(str::trim).filter(|pattern| !pattern.is_empty());
+        patterns.try_for_each(|pattern| self.need_topics_matching(pattern))
+    }
+}
+
+impl Guard for CreateMirrorRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let settings = self.config.iter().map(|config| (config.name.as_str(), config.value.as_deref()));
+        let created = access.need(Operation::Create, MIRROR, &self.mirror_name);
+        whole(created.and_then(|()| access.need_settings(settings)))
+    }
+}
+
+impl Guard for DeleteMirrorRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        whole(access.need(Operation::Delete, MIRROR, &self.mirror_name))
+    }
+}
+
+impl Guard for ListMirrorsRequest {
+    fn finish(&self, _version: i16, access: &Access<'_>, response: &mut Self::Response) {
+        response.mirrors.retain(|mirror| access.may(Operation::Describe, MIRROR, &mirror.mirror_name));
+    }
+}
+
+impl Guard for DescribeMirrorsRequest {
+    fn finish(&self, _version: i16, access: &Access<'_>, response: &mut Self::Response) {
+        let named = self.mirror_names.as_ref().is_some_and(|names| !names.is_empty());
+        let mut denied = BTreeMap::new();
+        response.mirrors.retain_mut(|mirror| {
+            let name = mirror.mirror_name.clone();
+            let Err(refusal) = access.need(Operation::Describe, MIRROR, &name) else {
+                if self.include_authorized_operations {
+                    mirror.authorized_operations = access.operations(MIRROR, &name);
+                }
+                return true;
+            };
+            let (error_code, mirror_name) = (refusal.code.0, name.clone());
+            *mirror = DescribedMirror { error_code, mirror_name, ..DescribedMirror::default() };
+            denied.insert(name, refusal.message);
+            named
+        });
+        // A mirror has no place for words of its own.
+        if let Some((_, words)) = denied.pop_first().filter(|_| named) {
+            response.error_message.get_or_insert(words);
+        }
+    }
+}
+
+impl Guard for LastMirroredOffsetsRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let refusal = access.need(Operation::Describe, MIRROR, &self.mirror_name).err()?;
+        let (error_code, error_message) = (refusal.code.0, Some(refusal.message));
+        Some(LastMirroredOffsetsResponse { error_code, error_message, ..LastMirroredOffsetsResponse::default() })
+    }
+}
+
+impl Guard for SyncMirrorRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let refusal = access.need(Operation::Alter, MIRROR, &self.mirror_name).err()?;
+        let (error_code, error_message) = (refusal.code.0, Some(refusal.message));
+        Some(SyncMirrorResponse { error_code, error_message, ..SyncMirrorResponse::default() })
+    }
+}

@@ -1,0 +1,95 @@
+//! pure: the requests that change which topics are mirrored: ALTER on the mirror and ALTER_CONFIGS on each topic, or nothing is done.
+//! A right on the mirror alone must not make somebody else's topic read-only.
+
+use super::{Access, Guard, whole};
+use crate::mirror::catalog::Catalog;
+use crate::mirror::patterns::Patterns;
+use crate::rpc::Refusal;
+use twinlog_proto::messages::Request;
+use twinlog_proto::messages::add_topics_to_mirror::AddTopicsToMirrorRequest;
+use twinlog_proto::messages::pause_mirror_topics::PauseMirrorTopicsRequest;
+use twinlog_proto::messages::remove_topics_from_mirror::RemoveTopicsFromMirrorRequest;
+use twinlog_proto::messages::resume_mirror_topics::ResumeMirrorTopicsRequest;
+use twinlog_proto::messages::start_mirror_topics::StartMirrorTopicsRequest;
+use twinlog_proto::messages::stop_mirror_topics::StopMirrorTopicsRequest;
+use twinlog_proto::security::codes::{Operation, ResourceType};
+
+/// The layout of pause and resume that names the mirror.
+const NAMED_FROM: i16 = 1;
+
+impl Access<'_> {
+    fn need_mirror(&self, mirror: &str) -> Result<(), Refusal> {
+        self.need(Operation::Alter, ResourceType::ClusterMirror, mirror)
+    }
+
+    fn need_topics<'t>(&self, mut topics: impl Iterator<Item = &'t str>) -> Result<(), Refusal> {
+        topics.try_for_each(|topic| self.need(Operation::AlterConfigs, ResourceType::Topic, topic))
+    }
+
+    /// Topics whose mirror is whichever has them.
+    fn need_owners<'t>(&self, topics: impl Iterator<Item = &'t str>, catalog: &Catalog) -> Result<(), Refusal> {
+        for topic in topics {
+            self.need_topics(std::iter::once(topic))?;
+            if let Some((mirror, _)) = catalog.owner_of(topic) {
+                self.need_mirror(mirror)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Guard for StartMirrorTopicsRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let topics = || access.need_topics(self.topics.iter().map(|topic| topic.topic_name.as_str()));
+        let patterns = || self.include_patterns.iter().try_for_each(|pattern| access.need_topics_matching(pattern));
+        whole(access.need_mirror(&self.mirror_name).and_then(|()| topics()).and_then(|()| patterns()))
+    }
+}
+
+impl Guard for StopMirrorTopicsRequest {
+    /// A pattern stops what matches now; that later topics do not start is only about the mirror.
+    fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let named = self.topics.iter().map(|topic| topic.topic_name.as_str());
+        // Patterns that are no patterns are the handler's to refuse.
+        let patterns = Patterns::compile(&self.patterns).ok();
+        let known = catalog.mirror(&self.mirror_name).into_iter().flat_map(|mirror| mirror.topics.keys());
+        let matching = known.map(String::as_str).filter(|name| patterns.as_ref().is_some_and(|all| all.matches(name)));
+        whole(access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(named.chain(matching))))
+    }
+}
+
+impl Guard for PauseMirrorTopicsRequest {
+    fn refuse(&self, version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let topics = self.topics.iter().map(|topic| topic.topic_name.as_str());
+        whole(if version >= NAMED_FROM {
+            access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(topics))
+        } else {
+            access.need_owners(topics, catalog)
+        })
+    }
+}
+
+impl Guard for ResumeMirrorTopicsRequest {
+    fn refuse(&self, version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let topics = self.topics.iter().map(|topic| topic.topic_name.as_str());
+        whole(if version >= NAMED_FROM {
+            access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(topics))
+        } else {
+            access.need_owners(topics, catalog)
+        })
+    }
+}
+
+impl Guard for AddTopicsToMirrorRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let mut mirrors = self.topics.iter().map(|topic| topic.mirror_name.as_str());
+        let topics = self.topics.iter().map(|topic| topic.topic_name.as_str());
+        whole(mirrors.try_for_each(|mirror| access.need_mirror(mirror)).and_then(|()| access.need_topics(topics)))
+    }
+}
+
+impl Guard for RemoveTopicsFromMirrorRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        whole(access.need_owners(self.topics.iter().map(|topic| topic.topic_name.as_str()), catalog))
+    }
+}
