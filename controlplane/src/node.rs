@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 use tokio::net::TcpListener;
@@ -188,8 +189,14 @@ fn lock(state: &Path) -> Result<File, Fatal> {
     };
     std::fs::create_dir_all(state).map_err(|cause| unusable(&cause))?;
     let path = state.join(LOCK_FILE);
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|cause| unusable(&cause))?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|cause| unusable(&cause))?;
+    files::make_private(state).map_err(|cause| unusable(&cause))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Fatal::new(

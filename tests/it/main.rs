@@ -8,6 +8,7 @@ mod bad_input;
 mod command_line;
 mod crash;
 mod demo;
+mod follow;
 mod full_disk;
 mod leader_moves;
 mod mirror_everything;

@@ -144,9 +144,7 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
         api::RESUME_MIRROR_TOPICS => {
             call.change(move |request, catalog, _| rpc::pause_resume::resume(request, version, catalog)).await
         }
-        api::INCREMENTAL_ALTER_CONFIGS => {
-            call.change(|request, catalog, _| rpc::incremental_alter_configs::decide(request, catalog)).await
-        }
+        api::INCREMENTAL_ALTER_CONFIGS => call.alter_configs().await,
         api::LIST_OFFSETS => {
             call.read(|request, catalog, view| rpc::list_offsets::handle(request, version, catalog, view))
         }
@@ -246,6 +244,21 @@ impl Call<'_> {
         }
         let changed = self.driver.change(move |catalog, view| add(asked, catalog, view)).await;
         self.answer(&changed.unwrap_or_else(|cause| AddTopicsToMirrorResponse::refused(not_durable(&cause))))
+    }
+
+    async fn alter_configs(&self) -> Result<Vec<u8>, Close> {
+        use rpc::incremental_alter_configs::{Sources, decide, question};
+        use twinlog_proto::messages::incremental_alter_configs::{
+            IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+        };
+        let request: IncrementalAlterConfigsRequest = self.request()?;
+        let mut sources = Sources::new();
+        for (mirror, servers) in self.driver.read(|catalog, _| question(&request, catalog)) {
+            sources.insert(mirror, topics::cluster_id(&servers).await);
+        }
+        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&request, &sources, catalog);
+        let changed = self.driver.change(decided).await;
+        self.answer(&changed.unwrap_or_else(|cause| IncrementalAlterConfigsResponse::refused(not_durable(&cause))))
     }
 
     async fn create_mirror(&self) -> Result<Vec<u8>, Close> {
