@@ -105,7 +105,8 @@ impl Node {
         spawn_local(task.run());
         spawn_local(Rc::clone(&link).keep());
         spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
-        spawn_local(follow::task::run(driver.clone(), config.refresh_interval));
+        let own = Rc::from(identity.cluster_id.as_str());
+        spawn_local(follow::task::run(driver.clone(), own, config.refresh_interval));
         spawn_local(watch::paces(Rc::clone(&link)));
         spawn_local(sync::run::keep(driver.clone()));
         let identity = Rc::new(identity);

@@ -9,7 +9,7 @@ use crate::follow::question::{Question, due_after, question};
 use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, SOURCE_ASKS_MAX};
 use crate::mirror::catalog::Catalog;
 use crate::plane::view::View;
-use crate::source::topics;
+use crate::source::{topics, trail};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 /// Asks for ever; mirrors without an interval of their own every `interval`.
-pub async fn run(driver: Driver, interval: Duration) {
+pub async fn run(driver: Driver, own_cluster_id: Rc<str>, interval: Duration) {
     let places = Places { sound: Semaphore::new(SOURCE_ASKS_MAX), doubtful: Semaphore::new(DOUBTFUL_ASKS_MAX) };
     let places = Rc::new(places);
     let mut rounds: BTreeMap<String, Rc<RefCell<Round>>> = BTreeMap::new();
@@ -35,7 +35,8 @@ pub async fn run(driver: Driver, interval: Duration) {
                 continue;
             }
             round.borrow_mut().asking = true;
-            spawn_local(one(driver.clone(), name.to_owned(), Rc::clone(round), Rc::clone(&places)));
+            let own = Rc::clone(&own_cluster_id);
+            spawn_local(one(driver.clone(), name.to_owned(), Rc::clone(round), Rc::clone(&places), own));
         }
     }
 }
@@ -63,7 +64,7 @@ impl Round {
     }
 }
 
-async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: Rc<Places>) {
+async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: Rc<Places>, own: Rc<str>) {
     let places = if round.borrow().answered { &places.sound } else { &places.doubtful };
     let place = places.acquire().await;
     // As it is now, not as it was when the round was due.
@@ -75,7 +76,8 @@ async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: 
         match answer {
             Err(cause) if before => warn!(mirror, %cause, "the source was not asked for what is new; trying again"),
             Err(cause) => debug!(mirror, %cause, "the source was not asked for what is new"),
-            Ok(answer) => {
+            Ok(mut answer) => {
+                answer.trail = trail::follow(&servers, &answer, &own).await;
                 if !before {
                     info!(mirror, "the source answers again");
                 }

@@ -8,7 +8,7 @@ use regex::{RegexBuilder, RegexSet, RegexSetBuilder};
 const ALONE_BYTES: usize = 16 << 10;
 
 /// Compiled patterns of one kind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Patterns(RegexSet);
 
 /// A pattern that cannot be used.

@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::authorize::{Guard, Who};
 use crate::rpc::{self, Endpoint, Refusal, Refused};
-use crate::source::topics;
+use crate::source::{topics, trail};
 use std::rc::Rc;
 use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
@@ -237,7 +237,7 @@ impl Call<'_> {
             // What has no question is refused by the decision, for the same reason.
             let question = self.driver.read(|catalog, _| rpc::start_mirror_topics::question(&start, catalog));
             let source = match question {
-                Ok(question) => topics::ask(&question.servers, &question.wanted).await,
+                Ok(question) => trail::ask(&question.servers, &question.wanted, &self.us.cluster_id).await,
                 Err(_refusal) => Ok(topics::Answer::default()),
             };
             asked.push((start, source));
@@ -284,7 +284,7 @@ impl Call<'_> {
             Ok(question) => question,
             Err(refusal) => return self.answer(&StartMirrorTopicsResponse::refused(refusal)),
         };
-        let source = topics::ask(&question.servers, &question.wanted).await;
+        let source = trail::ask(&question.servers, &question.wanted, &self.us.cluster_id).await;
         let request = Rc::new(request);
         let changed = self.driver.change(move |catalog, view| decide(&request, source, catalog, view)).await;
         self.answer(&changed.unwrap_or_else(|cause| StartMirrorTopicsResponse::refused(not_durable(&cause))))
