@@ -6,6 +6,7 @@
 //! durable state only.
 
 use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_QUEUE_MAX};
+use crate::metrics::tally::Tally;
 use crate::mirror::catalog::{Catalog, StateRecord};
 use crate::mirror::decide::{Decided, Draft, PartitionKey, Room};
 use crate::mirror::event::MirrorEvent;
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 use twinlog_proto::mirror_state::MirrorState;
@@ -43,6 +44,7 @@ struct Shared {
     armed: RefCell<BTreeMap<PartitionKey, i16>>,
     slots: Rc<dyn Slots>,
     book: Rc<Book>,
+    tally: Tally,
 }
 
 /// The driver's own side; `run` is its task.
@@ -100,6 +102,7 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         armed: RefCell::default(),
         slots: parts.slots,
         book: Rc::default(),
+        tally: Tally::default(),
     });
     let task = DriverTask {
         queue,
@@ -130,6 +133,12 @@ impl Driver {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble.borrow().clone()
+    }
+
+    /// What the control plane counts of its own work.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.shared.tally
     }
 
     /// Lets `look` read the catalog together with the board.
@@ -207,7 +216,10 @@ impl DriverTask {
 
     async fn carry_out(&mut self, decided: Decided) -> Result<(), WriteError> {
         let Decided { catalog, records, send, removed, armed } = decided;
-        if let Err(cause) = self.persist(&records).await {
+        let began = Instant::now();
+        let persisted = self.persist(&records).await;
+        self.shared.tally.commits.count(began.elapsed(), records.len(), persisted.is_ok());
+        if let Err(cause) = persisted {
             error!(%cause, "a change could not be made durable");
             *self.shared.trouble.borrow_mut() = Some(cause.to_string());
             return Err(cause);

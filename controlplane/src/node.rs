@@ -6,15 +6,15 @@ use crate::error::Fatal;
 use crate::files;
 use crate::follow;
 use crate::limits::{CONNECTIONS_MAX, HTTP_CONNECTIONS_MAX};
-use crate::metrics::{self, Facts};
 use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
 use crate::rpc::authorize::{ANONYMOUS, Authorizer};
 use crate::server::conn::{self, Identity};
-use crate::server::http::{self, Answer, Page};
+use crate::server::http;
 use crate::server::listener;
+use crate::server::pages::Pages;
 use crate::statelog::{record, replay, writer};
 use crate::sync;
 use crate::watch;
@@ -111,7 +111,15 @@ impl Node {
         spawn_local(sync::run::keep(driver.clone()));
         let identity = Rc::new(identity);
         let open = Rc::new(Cell::new(0));
-        let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };
+        let folders = config.data.iter().chain([&config.state]).cloned().collect();
+        let pages = Pages {
+            driver: driver.clone(),
+            link,
+            sender,
+            connections: Rc::clone(&open),
+            folders,
+            detail: config.metrics_detail,
+        };
         let clients = listener::serve(kafka, CONNECTIONS_MAX, open, move |stream, peer| {
             conn::serve(stream, peer, driver.clone(), Rc::clone(&identity))
         });

@@ -171,10 +171,7 @@ fn without_its_data_plane_everything_is_answered_and_a_new_one_is_told_everythin
             orders.iter().any(told).then_some(())
         });
         assert!(http(&control, "/health").starts_with("HTTP/1.1 200"));
-        assert!(
-            http(&control, "/metrics")
-                .contains("twinlog_partition_destination_offset{mirror=\"dr\",topic=\"orders\",partition=\"0\"} 0")
-        );
+        assert!(http(&control, "/metrics").contains("twinlog_partitions{mirror=\"dr\",state=\"MIRRORING\"} 1"));
         drop(data);
         wait_for("the end to be noticed", || {
             control.partition("dr", "orders", 0).filter(|seen| seen.destination_offset == -1)

@@ -3,7 +3,7 @@
 //! Sources that did not answer the last time have fewer places than the others, so that however many of them are silent, those
 //! that answer are asked when it is their time.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, now_ms};
 use crate::follow::news::{Learnt, News, news};
 use crate::follow::question::{Question, due_after, question};
 use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, SOURCE_ASKS_MAX};
@@ -28,6 +28,7 @@ pub async fn run(driver: Driver, own_cluster_id: Rc<str>, interval: Duration) {
         sleep(FOLLOW_TICK).await;
         let catalog = driver.catalog();
         rounds.retain(|name, _| catalog.mirror(name).is_some());
+        driver.tally().retain(|name| catalog.mirror(name).is_some());
         for (name, mirror) in catalog.mirrors() {
             let round = rounds.entry(name.to_owned()).or_insert_with(|| Rc::new(RefCell::new(Round::new())));
             let Some(after) = due_after(mirror, interval) else { continue };
@@ -72,6 +73,7 @@ async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: 
     if let Some(Question { servers, wanted, waiting }) = asked {
         let answer = topics::ask_thoroughly(&servers, &wanted).await;
         let answered = answer.is_ok();
+        driver.tally().asked(&mirror, answered, now_ms());
         let before = std::mem::replace(&mut round.borrow_mut().answered, answered);
         match answer {
             Err(cause) if before => warn!(mirror, %cause, "the source was not asked for what is new; trying again"),
