@@ -5,8 +5,8 @@
 
 use crate::error::Fatal;
 use crate::limits;
-use crate::rpc::authorize::Authorizer;
 use crate::metrics::Detail;
+use crate::rpc::authorize::Authorizer;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

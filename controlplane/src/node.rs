@@ -133,50 +133,6 @@ impl Node {
     }
 }
 
-#[derive(Clone)]
-struct Pages {
-    driver: Driver,
-    link: Rc<Link>,
-    sender: Rc<Sender>,
-    connections: Rc<Cell<usize>>,
-}
-
-impl Pages {
-    fn render(&self, page: Page) -> Answer {
-        let mut troubles = Vec::new();
-        if !self.link.is_attached() {
-            troubles.push(self.link.absent_because());
-        }
-        troubles.extend(self.link.broken());
-        troubles.extend(self.link.silent_cores().iter().map(|core| format!("core {core} of the data plane hangs")));
-        troubles.extend(self.driver.trouble());
-        troubles.extend(self.sender.trouble());
-        let healthy = troubles.is_empty();
-        let facts = Facts {
-            data_plane_pid: self.link.pid(),
-            cores: if page == Page::Metrics { self.link.core_numbers() } else { Vec::new() },
-            connections: self.connections.get(),
-            troubles,
-        };
-        match page {
-            Page::Metrics => Answer {
-                status: "200 OK",
-                content_type: "text/plain; version=0.0.4; charset=utf-8",
-                body: self.driver.read(|catalog, view| {
-                    let mut page = metrics::prometheus(catalog, view, &facts);
-                    self.driver.book().read(|statuses| sync::metrics::prometheus(&mut page, catalog, statuses));
-                    page
-                }),
-            },
-            Page::Health => Answer {
-                status: if healthy { "200 OK" } else { "503 Service Unavailable" },
-                content_type: "text/plain; charset=utf-8",
-                body: metrics::health(&self.driver.catalog(), &facts),
-            },
-        }
-    }
-}
-
 /// Entries can still be made with the authorizer off; with it on and none there, nobody can.
 fn warn_if_nobody_may_anything(authorizer: &Authorizer, catalog: &Catalog) {
     let Authorizer::Acl { super_users } = authorizer else { return };

@@ -76,10 +76,9 @@ pub fn selectors(expression: &str) -> Result<(BTreeSet<Selector>, BTreeSet<Strin
                 grouping.extend(tokens[at + 2..at + end].iter().filter(|t| *t != ",").cloned());
                 at += end;
             }
-            word if is_name(word) && matches!(next, Some("(" | "by" | "without")) => {
-                if !FUNCTIONS.contains(&word) && !WORDS.contains(&word) {
-                    return Err(format!("{word} is no function in {expression}"));
-                }
+            word if is_name(word) && matches!(next, Some("(" | "by" | "without")) && is_known(word) => {}
+            word if is_name(word) && next == Some("(") => {
+                return Err(format!("{word} is no function in {expression}"));
             }
             word if is_name(word) && !WORDS.contains(&word.to_ascii_lowercase().as_str()) => {
                 let mut labels = BTreeSet::new();
@@ -105,6 +104,10 @@ pub fn selectors(expression: &str) -> Result<(BTreeSet<Selector>, BTreeSet<Strin
     Ok((found, grouping))
 }
 
+fn is_known(word: &str) -> bool {
+    FUNCTIONS.contains(&word) || WORDS.contains(&word)
+}
+
 fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':')
 }
@@ -113,15 +116,15 @@ fn tokens(expression: &str) -> Result<Vec<String>, String> {
     let mut tokens = Vec::new();
     let mut rest = expression.trim_start();
     while let Some(first) = rest.chars().next() {
-        let length = if is_name(rest) {
-            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len())
+        let length = if is_name(rest) || first == '$' {
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_:$".contains(c))).unwrap_or(rest.len())
         } else if first.is_ascii_digit() {
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).unwrap_or(rest.len())
         } else if first == '"' {
             2 + rest[1..].find('"').ok_or_else(|| format!("a quote does not end in {expression}"))?
         } else if ["==", "!=", ">=", "<=", "=~", "!~"].iter().any(|two| rest.starts_with(two)) {
             2
-        } else if "()[]{},+-*/%^<>=:$".contains(first) {
+        } else if "()[]{},+-*/%^<>=:".contains(first) {
             1
         } else {
             return Err(format!("{first:?} has no place in {expression}"));
