@@ -178,10 +178,11 @@ Examples:
   twinlog-bench run demo
   twinlog-bench run small --bytes 1GiB --json
   twinlog-bench run demo --source kafka-1:9092 --topic orders
-  twinlog-bench run floor-ratio large --runs 5")]
+  twinlog-bench run floor-ratio large --runs 5
+  twinlog-bench run control --topics 5000 --partitions 10")]
 pub struct Run {
     /// Sizes: demo 2 GiB of 64 KiB batches in 8 partitions, large 4 GiB of 1 MiB batches in 8, small 2 GiB of 4 KiB batches in 200;
-    /// floor-ratio measures the floor and the mirror in turn
+    /// floor-ratio measures the floor and the mirror in turn; control measures the control plane with many partitions
     #[arg(value_enum)]
     pub profile: Profile,
     /// Which sizes floor-ratio compares
@@ -190,7 +191,7 @@ pub struct Run {
     /// Bytes of all partitions together
     #[arg(long, value_parser = parse_bytes)]
     pub bytes: Option<u64>,
-    /// Number of partitions
+    /// Number of partitions; with control, of each topic
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub partitions: Option<u32>,
     /// Bytes of every record batch
@@ -223,6 +224,15 @@ pub struct Run {
     /// How often the data plane makes what it wrote durable
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub flush_interval_ms: u64,
+    /// Topics of control [default: 5000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub topics: Option<u32>,
+    /// Records of the state log of control
+    #[arg(long, default_value_t = 1_000_000)]
+    pub records: u64,
+    /// Which parts of control run
+    #[arg(long, value_enum, default_value = "all")]
+    pub part: ControlPart,
     /// Passes of floor-ratio
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,
@@ -242,6 +252,19 @@ pub enum Profile {
     Small,
     /// The floor and the mirror in turn
     FloorRatio,
+    /// The control plane with a long log and many partitions
+    Control,
+}
+
+/// Parts of the control profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ControlPart {
+    /// Both
+    All,
+    /// Loading a long state log
+    Log,
+    /// Many partitions of the embedded source
+    Cluster,
 }
 
 /// Sizes of batches and partitions.

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod compare;
+pub mod control;
 pub mod floor;
 pub mod proc;
 pub mod run;

@@ -44,6 +44,11 @@ fn floor(args: &Floor) -> Result<(), String> {
 
 fn run(args: &Run) -> Result<ExitCode, String> {
     bench::run::watch_for_interrupts();
+    if args.profile == Profile::Control {
+        let report = bench::control::measure(args).map_err(|cause| cause.to_string())?;
+        writeln!(io::stdout(), "{}", show(args.json, &report)?).map_err(|cause| cause.to_string())?;
+        return Ok(if report.is_within_goals() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let (text, is_identical) = if args.profile == Profile::FloorRatio {
         let ratio = bench::run::ratio::run(args).map_err(|cause| cause.to_string())?;
         (show(args.json, &ratio)?, ratio.verdict.is_identical())

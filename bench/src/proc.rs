@@ -21,6 +21,23 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
+/// The child of `parent` that runs the program `name`.
+///
+/// # Errors
+/// When there is none.
+pub fn child_named(parent: u32, name: &str) -> io::Result<u32> {
+    // The kernel keeps the first 15 bytes of a name.
+    let name = name.get(..15).unwrap_or(name);
+    let is_it = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((head, tail)) = stat.rsplit_once(')') else { return false };
+        let found = tail.split_whitespace().nth(1).and_then(|id| id.parse().ok());
+        found == Some(parent) && head.split_once('(').is_some_and(|(_, found)| found == name)
+    };
+    let ids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.into_iter().find(is_it).ok_or_else(|| io::Error::other(format!("no {name} is a child of process {parent}")))
+}
+
 /// Bytes of memory of a process: resident set, and huge pages, which the resident set does not count.
 ///
 /// # Errors

@@ -80,7 +80,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    fn place(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn place(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |cause| Self::Place { path, cause }
     }
@@ -336,7 +336,7 @@ pub fn watch_for_interrupts() {
     });
 }
 
-fn check_interrupted() -> Result<(), RunError> {
+pub(crate) fn check_interrupted() -> Result<(), RunError> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(RunError::Interrupted) } else { Ok(()) }
 }
 

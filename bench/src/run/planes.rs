@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::RunError;
 use super::place::Place;
+use crate::proc;
 use crate::spawn::{SpawnError, sibling};
 
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -79,6 +80,28 @@ impl Planes {
         }
         let said = String::from_utf8_lossy(&ran.stderr);
         Err(RunError::Planes(format!("twinlog {} failed: {}\n{}", args.join(" "), said.trim_end(), self.last_lines())))
+    }
+
+    /// Where the control plane listens.
+    #[must_use]
+    pub fn listen(&self) -> &str {
+        &self.listen
+    }
+
+    /// The process of the control plane.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn control_plane(&self) -> io::Result<u32> {
+        proc::child_named(self.up.id(), "twinlog-controlplane")
+    }
+
+    /// The process of the data plane.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn data_plane(&self) -> io::Result<u32> {
+        proc::child_named(self.up.id(), "twinlog-dataplane")
     }
 
     /// What the data plane said that it has to do without, each once.

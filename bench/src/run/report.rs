@@ -100,6 +100,7 @@ pub fn name(profile: Profile) -> &'static str {
         Profile::Large => "large",
         Profile::Small => "small",
         Profile::FloorRatio => "floor-ratio",
+        Profile::Control => "control",
     }
 }
 

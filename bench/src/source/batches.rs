@@ -203,7 +203,7 @@ pub fn seeded_uuid(seed: u64, what: &str) -> Uuid {
 }
 
 /// One step of SplitMix64: a good hash of 64 bits.
-pub(super) fn split_mix(value: u64) -> u64 {
+pub(crate) fn split_mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
