@@ -5,26 +5,25 @@
 //! the catalog, writes assignments and sends orders, and only then lets the answers go. Whoever reads the catalog sees
 //! durable state only.
 
-use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_QUEUE_MAX};
-use crate::metrics::tally::Tally;
+use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_PARTITIONS_MAX, COMMIT_QUEUE_MAX, DECIDE_EVENTS_AT_A_TIME};
 use crate::mirror::catalog::{Catalog, StateRecord};
 use crate::mirror::decide::{Decided, Draft, PartitionKey, Room};
 use crate::mirror::event::MirrorEvent;
 use crate::plane::sender::Sender;
 use crate::plane::view::{Slots, View};
-use crate::statelog::batch::KeyValue;
 use crate::statelog::record;
 use crate::statelog::snapshot::{self, NotCompacted};
-use crate::statelog::writer::{LogWriter, WriteError};
+use crate::statelog::writer::{LogWriter, Marks, WriteError};
+use crate::steps::{self, Step};
 use crate::sync::book::Book;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, error, info, warn};
+use tracing::{Level, debug, enabled, error, info, warn};
 use twinlog_proto::mirror_state::MirrorState;
 
 type Decide = Box<dyn FnOnce(&Catalog, &View<'_>) -> (Vec<MirrorEvent>, Answer)>;
@@ -44,7 +43,6 @@ struct Shared {
     armed: RefCell<BTreeMap<PartitionKey, i16>>,
     slots: Rc<dyn Slots>,
     book: Rc<Book>,
-    tally: Tally,
 }
 
 /// The driver's own side; `run` is its task.
@@ -76,6 +74,8 @@ pub struct Parts {
     pub catalog: Catalog,
     /// Its end.
     pub log: LogWriter,
+    /// Bytes that the log would have right after a compaction.
+    pub compacted_bytes: u64,
     /// Where the log and the assignments are.
     pub state: PathBuf,
     /// The data directories.
@@ -102,14 +102,13 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         armed: RefCell::default(),
         slots: parts.slots,
         book: Rc::default(),
-        tally: Tally::default(),
     });
     let task = DriverTask {
         queue,
         shared: Rc::clone(&shared),
         directories: parts.directories,
         sender: parts.sender,
-        compacted_bytes: parts.log.size_bytes(),
+        compacted_bytes: parts.compacted_bytes,
         log: Some(parts.log),
         state: parts.state,
     };
@@ -133,12 +132,6 @@ impl Driver {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble.borrow().clone()
-    }
-
-    /// What the control plane counts of its own work.
-    #[must_use]
-    pub fn tally(&self) -> &Tally {
-        &self.shared.tally
     }
 
     /// Lets `look` read the catalog together with the board.
@@ -180,54 +173,87 @@ impl Driver {
     }
 }
 
+/// A change that is decided and not yet taken.
+struct Ready {
+    events: Vec<MirrorEvent>,
+    answer: Answer,
+}
+
 impl DriverTask {
     /// Serves changes until all handles are gone.
     pub async fn run(mut self) {
-        let mut waiting = Vec::new();
-        while self.queue.recv_many(&mut waiting, COMMIT_CHANGES_MAX).await > 0 {
-            let catalog = Rc::clone(&self.shared.catalog.borrow());
-            let slots_max = self.shared.slots.slots_max();
-            let version_floor = self.log.as_ref().map_or(0, LogWriter::next_offset);
-            let room = Room { directories: self.directories.clone(), slots_max, version_floor };
-            let mut draft = Draft::new(&catalog, &room);
-            let mut answers = Vec::with_capacity(waiting.len());
-            for decide in waiting.drain(..) {
-                let (events, answer) = {
-                    let view = View::new(self.shared.slots.as_ref(), now_ms());
-                    decide(draft.catalog(), &view)
-                };
-                for event in events {
-                    let named = format!("{event:?}");
-                    if let Err(why) = draft.take(event) {
-                        debug!(%why, event = named, "left out an event");
-                    }
+        let mut arrived = Vec::new();
+        while self.queue.recv_many(&mut arrived, COMMIT_CHANGES_MAX).await > 0 {
+            let mut waiting = VecDeque::from(std::mem::take(&mut arrived));
+            let mut held = None;
+            while held.is_some() || !waiting.is_empty() {
+                held = self.group(&mut waiting, held).await;
+            }
+        }
+    }
+
+    /// Makes as many of the waiting changes durable together as fit one commit; gives back the one that would have been too
+    /// many, which was decided on what is durable now.
+    async fn group(&mut self, waiting: &mut VecDeque<Decide>, mut held: Option<Ready>) -> Option<Ready> {
+        let catalog = Rc::clone(&self.shared.catalog.borrow());
+        let slots_max = self.shared.slots.slots_max();
+        let version_floor = self.log.as_ref().map_or(0, LogWriter::next_offset);
+        let room = Room { directories: self.directories.clone(), slots_max, version_floor };
+        let mut draft = Draft::new(&catalog, &room);
+        let mut answers = Vec::with_capacity(waiting.len());
+        let mut partitions = 0;
+        loop {
+            let ready = match held.take() {
+                Some(ready) => ready,
+                None => {
+                    let Some(decide) = waiting.pop_front() else { break };
+                    let (events, answer) = decide(draft.catalog(), &View::new(self.shared.slots.as_ref(), now_ms()));
+                    Ready { events, answer }
                 }
-                answers.push(answer);
-            }
-            let outcome = match draft.is_empty() {
-                true => Ok(()),
-                false => self.carry_out(draft.finish()).await.map_err(Arc::new),
             };
-            for answer in answers {
-                answer(outcome.clone());
+            partitions += ready.events.iter().map(|event| partitions_of(event, draft.catalog())).sum::<usize>();
+            if partitions > COMMIT_PARTITIONS_MAX && !draft.is_empty() {
+                held = Some(ready);
+                break;
             }
+            take_all(&mut draft, ready.events).await;
+            answers.push(ready.answer);
+        }
+        let outcome = match draft.is_empty() {
+            true => Ok(()),
+            false => self.carry_out(draft.finish()).await.map_err(Arc::new),
+        };
+        for answer in answers {
+            answer(outcome.clone());
+        }
+        steps::passed(Step::AnswerReleased);
+        match (held, outcome) {
+            // It was decided on what did not become true.
+            (Some(ready), Err(cause)) => {
+                (ready.answer)(Err(cause));
+                None
+            }
+            (held, _) => held,
         }
     }
 
     async fn carry_out(&mut self, decided: Decided) -> Result<(), WriteError> {
         let Decided { catalog, records, send, removed, armed } = decided;
-        let began = Instant::now();
-        let persisted = self.persist(&records).await;
-        self.shared.tally.commits.count(began.elapsed(), records.len(), persisted.is_ok());
-        if let Err(cause) = persisted {
-            error!(%cause, "a change could not be made durable");
-            *self.shared.trouble.borrow_mut() = Some(cause.to_string());
-            return Err(cause);
-        }
+        let is_end = records.iter().any(|record| matches!(record, StateRecord::LastMirrored { .. }));
+        steps::passed(if is_end { Step::EndDecided } else { Step::ChangeDecided });
+        let records = match self.persist(records, is_end).await {
+            Ok(records) => records,
+            Err(cause) => {
+                error!(%cause, "a change could not be made durable");
+                *self.shared.trouble.borrow_mut() = Some(cause.to_string());
+                return Err(cause);
+            }
+        };
         *self.shared.trouble.borrow_mut() = None;
         say_states(&records);
         let catalog = Rc::new(catalog);
         *self.shared.catalog.borrow_mut() = Rc::clone(&catalog);
+        steps::passed(if is_end { Step::EndShown } else { Step::CatalogReplaced });
         for mirror in removed {
             self.sender.remove(&mirror).await;
         }
@@ -239,33 +265,34 @@ impl DriverTask {
         Ok(())
     }
 
-    async fn persist(&mut self, records: &[StateRecord]) -> Result<(), WriteError> {
-        let encoded: Vec<KeyValue> = record::encode_all(records);
+    /// Makes `records` durable, and gives them back.
+    async fn persist(&mut self, records: Vec<StateRecord>, is_end: bool) -> Result<Vec<StateRecord>, WriteError> {
         let lost = || WriteError::Poisoned("its end was lost in an earlier failure".to_owned());
         let mut log = self.log.take().ok_or_else(lost)?;
         let written = tokio::task::spawn_blocking(move || {
-            let result = log.append(now_ms(), &encoded);
-            (log, result)
+            log.mark(if is_end { Marks::END } else { Marks::CHANGE });
+            let result = log.append(now_ms(), &record::encode_all(&records));
+            (log, result.map(|_base_offset| records))
         });
         match written.await {
             Ok((log, result)) => {
                 self.log = Some(log);
-                result.map(|_base_offset| ())
+                result
             }
             Err(cause) => Err(WriteError::Poisoned(cause.to_string())),
         }
     }
 
+    /// An empty log would not say where its offsets go on, so something has to be left.
     async fn compact_if_due(&mut self, catalog: &Catalog) {
         let Some(log) = self.log.take() else { return };
-        if !snapshot::is_due(log.size_bytes(), self.compacted_bytes) {
+        if !snapshot::is_due(log.size_bytes(), self.compacted_bytes) || catalog.facts() == 0 {
             self.log = Some(log);
             return;
         }
-        let records: Vec<StateRecord> = catalog.records().collect();
-        let state = self.state.clone();
+        let (state, catalog) = (self.state.clone(), catalog.clone());
         let compacted = tokio::task::spawn_blocking(move || {
-            let result = snapshot::replace(&state, log.next_offset(), now_ms(), &record::encode_all(&records));
+            let result = snapshot::replace(&state, log.next_offset(), now_ms(), catalog.records());
             (log, result)
         });
         match compacted.await {
@@ -284,6 +311,30 @@ impl DriverTask {
             }
             Err(cause) => error!(%cause, "the state log was lost"),
         }
+    }
+}
+
+/// Lets the draft take events, and other tasks have their turn meanwhile: nobody sees the draft before it is finished.
+async fn take_all(draft: &mut Draft<'_>, events: Vec<MirrorEvent>) {
+    for (at, event) in (1..).zip(events) {
+        let named = enabled!(Level::DEBUG).then(|| format!("{event:?}"));
+        if let Err(why) = draft.take(event) {
+            debug!(%why, event = named, "left out an event");
+        }
+        if at % DECIDE_EVENTS_AT_A_TIME == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// How many partitions an event changes at most.
+fn partitions_of(event: &MirrorEvent, catalog: &Catalog) -> usize {
+    match event {
+        MirrorEvent::Started { topic, .. } => usize::try_from(topic.partition_count).unwrap_or(0),
+        MirrorEvent::Wanted { mirror, topic, .. } => {
+            catalog.topic(mirror, topic).map_or(0, |known| known.partitions.len())
+        }
+        _ => 1,
     }
 }
 

@@ -12,7 +12,7 @@ pub const CLUSTER_ID_BYTES_MAX: usize = 249;
 /// Bytes of a frame that are allocated before any of them has arrived.
 pub const FRAME_BYTES_FIRST: usize = 64 << 10;
 /// Client connections at the same time.
-pub const CONNECTIONS_MAX: usize = 512;
+pub const CONNECTIONS_MAX: usize = 2_048;
 /// HTTP connections at the same time.
 pub const HTTP_CONNECTIONS_MAX: usize = 32;
 /// Bytes of an HTTP request line and headers.
@@ -55,6 +55,14 @@ pub const ERROR_CHARS_MAX: usize = 500;
 
 /// Largest batch of the state log that is written or believed.
 pub const STATE_BATCH_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the state log that are read at a time; a larger batch is read as a whole.
+pub const REPLAY_READ_BYTES: usize = 1 << 20;
+/// Bytes of the state log after which memory is looked at while it is replayed.
+pub const MEMORY_LOOK_BYTES: u64 = 16 << 20;
+/// Percent of this process's memory that the catalog may take; the rest is for requests and answers.
+pub const CATALOG_MEMORY_SHARE: u64 = 60;
+/// Facts that a snapshot encodes at a time.
+pub const SNAPSHOT_FACTS: usize = 4_096;
 /// Bytes of records that a snapshot puts into one batch.
 pub const SNAPSHOT_BATCH_BYTES: usize = 1 << 20;
 /// The state log is compacted when it is at least this large ...
@@ -63,6 +71,10 @@ pub const COMPACT_LOG_BYTES_MIN: u64 = 4 << 20;
 pub const COMPACT_GROWTH: u64 = 4;
 /// Changes that are decided and made durable together.
 pub const COMMIT_CHANGES_MAX: usize = 256;
+/// Partitions that one change may start among others; a larger one is made durable by itself.
+pub const COMMIT_PARTITIONS_MAX: usize = 20_000;
+/// Events that are taken before other tasks have their turn.
+pub const DECIDE_EVENTS_AT_A_TIME: usize = 64;
 /// Changes that may wait for the driver.
 pub const COMMIT_QUEUE_MAX: usize = 1_024;
 
@@ -83,12 +95,6 @@ pub const SOURCE_ASK: Duration = Duration::from_secs(10);
 pub const SOURCE_CONNECT: Duration = Duration::from_secs(3);
 /// Addresses of `bootstrap.servers` that are tried.
 pub const BOOTSTRAP_SERVERS_MAX: usize = 64;
-/// Time to follow where the topics of a source come from, that is, to look for loops.
-pub const TRAIL_TIME: Duration = Duration::from_secs(5);
-/// Mirrors in a row that are followed.
-pub const TRAIL_DEPTH_MAX: usize = 8;
-/// Clusters that are asked for their mirrors in one such search.
-pub const TRAIL_CLUSTERS_MAX: usize = 64;
 /// How often it is looked which sources are to be asked.
 pub const FOLLOW_TICK: Duration = Duration::from_millis(100);
 /// Sources that are asked at the same time.

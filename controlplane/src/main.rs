@@ -4,11 +4,12 @@ use clap::{Parser, ValueEnum};
 use controlplane::config::{Config, Flags};
 use controlplane::error::Fatal;
 use controlplane::node::Node;
+use controlplane::steps::{self, Step};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -50,6 +51,15 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let format = args.log_format;
     start_log(format);
+    match steps::arm() {
+        Ok(None) => {}
+        Ok(Some(step)) => warn!(step = step.name(), "will kill itself: {} is set", steps::VARIABLE),
+        Err(value) => {
+            let names: Vec<&str> = Step::ALL.iter().map(|step| step.name()).collect();
+            error!("{}={value} names no step; unset it, or choose one of: {}", steps::VARIABLE, names.join(" "));
+            return ExitCode::FAILURE;
+        }
+    }
     let Err(fatal) = run(args) else { return ExitCode::SUCCESS };
     match format {
         // Not through the log, whose level may be set so that it says nothing.
@@ -87,6 +97,7 @@ fn run(args: Args) -> Result<(), Fatal> {
             Config::parse(path, &text, &flags, &current)?
         }
     };
+    allow_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -95,6 +106,15 @@ fn run(args: Args) -> Result<(), Fatal> {
     // Whatever a blocking thread still does has been answered to nobody.
     runtime.shutdown_background();
     served
+}
+
+/// As many as the system lets this process have: each client takes one. With fewer, connections are refused, and the log says so.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(cause) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        warn!(%cause, "the limit of open files stays as it is");
+    }
 }
 
 async fn serve(config: Config) -> Result<(), Fatal> {

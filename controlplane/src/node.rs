@@ -6,16 +6,19 @@ use crate::error::Fatal;
 use crate::files;
 use crate::follow;
 use crate::limits::{CONNECTIONS_MAX, HTTP_CONNECTIONS_MAX};
+use crate::memory::Memory;
+use crate::metrics::{self, Facts};
 use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
 use crate::rpc::authorize::{ANONYMOUS, Authorizer};
 use crate::server::conn::{self, Identity};
-use crate::server::http;
+use crate::server::http::{self, Answer, Page};
 use crate::server::listener;
-use crate::server::pages::Pages;
-use crate::statelog::{record, replay, writer};
+use crate::statelog::load::{Loaded, load};
+use crate::statelog::writer;
+use crate::steps::{self, Step};
 use crate::sync;
 use crate::watch;
 use rustix::fs::{FlockOperation, flock};
@@ -23,12 +26,11 @@ use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 use tokio::net::TcpListener;
 use tokio::task::spawn_local;
-use tracing::{info, warn};
+use tracing::warn;
 use twinlog_proto::ids::Uuid;
 
 /// Held while a control plane uses STATE.
@@ -62,7 +64,7 @@ impl Node {
         // Ports first: nothing is written when the process cannot serve.
         let kafka = listener::bind(config.listen, "--listen").await?;
         let http = listener::bind(config.metrics, "--metrics").await?;
-        let (catalog, replayed) = load(&config.state)?;
+        let Loaded { catalog, replayed, compacted_bytes } = load(&config.state, Memory::of_this_process())?;
         let link = Rc::new(Link::new(&config.state));
         let sender = Rc::new(Sender::new(&config.state, Rc::clone(&link)));
         // Before the log is touched: a torn tail that had been answered is no torn tail.
@@ -73,7 +75,9 @@ impl Node {
         if torn_bytes > 0 {
             warn!(offset, torn_bytes, "cutting off what a crash left of an unfinished write");
         }
+        steps::passed(Step::StartReplayed);
         let log = writer::open(&config.state, &replayed)?;
+        steps::passed(Step::StartOpened);
         let identity = Identity {
             cluster_id: cluster_id(&config.state)?,
             node_id: NODE_ID,
@@ -83,10 +87,11 @@ impl Node {
         sender.restore(&catalog).map_err(|cause| {
             Fatal::new("cannot write the assignments below --state", cause, "check its owner and free space")
         })?;
+        steps::passed(Step::StartRestored);
         let slots: Rc<dyn Slots> = Rc::<Link>::clone(&link);
         let directories = config.data.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
         let state = config.state.clone();
-        let parts = Parts { catalog, log, state, directories, sender: Rc::clone(&sender), slots };
+        let parts = Parts { catalog, log, compacted_bytes, state, directories, sender: Rc::clone(&sender), slots };
         let (driver, task) = driver::new(parts);
         Ok(Self { config, driver, task, link, sender, identity, kafka, http, _lock: lock })
     }
@@ -105,21 +110,12 @@ impl Node {
         spawn_local(task.run());
         spawn_local(Rc::clone(&link).keep());
         spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
-        let own = Rc::from(identity.cluster_id.as_str());
-        spawn_local(follow::task::run(driver.clone(), own, config.refresh_interval));
+        spawn_local(follow::task::run(driver.clone(), config.refresh_interval));
         spawn_local(watch::paces(Rc::clone(&link)));
         spawn_local(sync::run::keep(driver.clone()));
         let identity = Rc::new(identity);
         let open = Rc::new(Cell::new(0));
-        let folders = config.data.iter().chain([&config.state]).cloned().collect();
-        let pages = Pages {
-            driver: driver.clone(),
-            link,
-            sender,
-            connections: Rc::clone(&open),
-            folders,
-            detail: config.metrics_detail,
-        };
+        let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };
         let clients = listener::serve(kafka, CONNECTIONS_MAX, open, move |stream, peer| {
             conn::serve(stream, peer, driver.clone(), Rc::clone(&identity))
         });
@@ -130,6 +126,50 @@ impl Node {
         spawn_local(clients);
         spawn_local(scrapers);
         stop.await;
+    }
+}
+
+#[derive(Clone)]
+struct Pages {
+    driver: Driver,
+    link: Rc<Link>,
+    sender: Rc<Sender>,
+    connections: Rc<Cell<usize>>,
+}
+
+impl Pages {
+    fn render(&self, page: Page) -> Answer {
+        let mut troubles = Vec::new();
+        if !self.link.is_attached() {
+            troubles.push(self.link.absent_because());
+        }
+        troubles.extend(self.link.broken());
+        troubles.extend(self.link.silent_cores().iter().map(|core| format!("core {core} of the data plane hangs")));
+        troubles.extend(self.driver.trouble());
+        troubles.extend(self.sender.trouble());
+        let healthy = troubles.is_empty();
+        let facts = Facts {
+            data_plane_pid: self.link.pid(),
+            cores: if page == Page::Metrics { self.link.core_numbers() } else { Vec::new() },
+            connections: self.connections.get(),
+            troubles,
+        };
+        match page {
+            Page::Metrics => Answer {
+                status: "200 OK",
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body: self.driver.read(|catalog, view| {
+                    let mut page = metrics::prometheus(catalog, view, &facts);
+                    self.driver.book().read(|statuses| sync::metrics::prometheus(&mut page, catalog, statuses));
+                    page
+                }),
+            },
+            Page::Health => Answer {
+                status: if healthy { "200 OK" } else { "503 Service Unavailable" },
+                content_type: "text/plain; charset=utf-8",
+                body: metrics::health(&self.driver.catalog(), &facts),
+            },
+        }
     }
 }
 
@@ -154,14 +194,8 @@ fn lock(state: &Path) -> Result<File, Fatal> {
     };
     std::fs::create_dir_all(state).map_err(|cause| unusable(&cause))?;
     let path = state.join(LOCK_FILE);
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|cause| unusable(&cause))?;
-    files::make_private(state).map_err(|cause| unusable(&cause))?;
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|cause| unusable(&cause))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Fatal::new(
@@ -171,31 +205,6 @@ fn lock(state: &Path) -> Result<File, Fatal> {
         )),
         Err(cause) => Err(unusable(&cause)),
     }
-}
-
-fn load(state: &Path) -> Result<(Catalog, replay::Replayed), Fatal> {
-    let path = writer::log_path(state);
-    let replayed = replay::read(&path)?;
-    let mut catalog = Catalog::default();
-    for batch in &replayed.batches {
-        for (at, found) in (batch.base_offset..).zip(&batch.records) {
-            let facts = record::decode(found).map_err(|cause| {
-                Fatal::new(
-                    format_args!("the state log {} cannot be read at offset {at}", path.display()),
-                    cause,
-                    "was it written by a newer release? run that one, or restore the log from a copy",
-                )
-            })?;
-            facts.iter().for_each(|fact| catalog.apply(fact));
-        }
-    }
-    info!(
-        offset = replayed.next_offset,
-        mirrors = catalog.mirrors().count(),
-        partitions = catalog.partitions().count(),
-        "replayed the state log"
-    );
-    Ok((catalog, replayed))
 }
 
 fn lost_changes(state: &Path, assignment: &Path, version: i64) -> Fatal {

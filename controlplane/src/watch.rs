@@ -10,6 +10,7 @@ use crate::mirror::machine::Event;
 use crate::plane::attachment::Link;
 use crate::plane::events::Watcher;
 use crate::plane::sender::Sender;
+use crate::steps::{self, Step};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -33,6 +34,7 @@ pub async fn board(driver: Driver, link: Rc<Link>, sender: Rc<Sender>, rules: Re
         let nothing =
             due.is_empty() && driver.read(|catalog, view| watcher.borrow_mut().look(catalog, view)).is_empty();
         if !nothing {
+            steps::passed(Step::EventSeen);
             let again: Vec<MirrorEvent> = due.iter().map(retry).collect();
             let looked = driver.change(move |catalog, view| {
                 let mut events = watcher.borrow_mut().look(catalog, view);

@@ -5,7 +5,6 @@
 
 pub mod exclusion;
 pub mod internal;
-pub mod loops;
 pub mod news;
 pub mod question;
 pub mod task;

@@ -215,6 +215,12 @@ impl Catalog {
         self.mirrors.get(name).map(AsRef::as_ref)
     }
 
+    /// A mirror, to be taken to another thread.
+    #[must_use]
+    pub fn shared_mirror(&self, name: &str) -> Option<Arc<Mirror>> {
+        self.mirrors.get(name).map(Arc::clone)
+    }
+
     /// A topic of a mirror.
     #[must_use]
     pub fn topic(&self, mirror: &str, topic: &str) -> Option<&Topic> {
@@ -257,6 +263,14 @@ impl Catalog {
     #[must_use]
     pub fn acls(&self) -> &Acls {
         &self.acls
+    }
+
+    /// How many facts [`Catalog::records`] gives, without making them.
+    #[must_use]
+    pub fn facts(&self) -> usize {
+        let of = |p: &Partition| 1 + usize::from(p.placement.is_some()) + usize::from(p.last_mirrored.is_some());
+        let topics = self.topics().map(|(.., topic)| 1 + topic.partitions.values().map(of).sum::<usize>());
+        self.foreign.len() + self.acls.iter().count() + self.mirrors.len() + topics.sum::<usize>()
     }
 
     /// Records of unknown types, by key.

@@ -7,6 +7,7 @@ use crate::files;
 use crate::mirror::catalog::Catalog;
 use crate::plane::assignments::{ASSIGNMENT_SUFFIX, ASSIGNMENTS_DIRECTORY, assignment, file_name};
 use crate::plane::attachment::Link;
+use crate::steps::{self, Step};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -98,16 +99,21 @@ impl Sender {
 
     /// Writes the assignment of `mirror` and announces it.
     pub async fn send(&self, catalog: &Catalog, mirror: &str) {
-        let Some(known) = catalog.mirror(mirror) else { return };
-        let content = assignment(mirror, known);
-        let path = self.folder.join(file_name(mirror));
+        let Some(known) = catalog.shared_mirror(mirror) else { return };
+        let version = known.facts.assignment_version;
+        let (name, path) = (mirror.to_owned(), self.folder.join(file_name(mirror)));
         let written = tokio::task::spawn_blocking(move || {
-            files::replace(&path, &assignment::encode(&content).map_err(io::Error::other)?)
+            let content = assignment(&name, &known);
+            files::write_aside(&path, &assignment::encode(&content).map_err(io::Error::other)?)?;
+            steps::passed(Step::AssignmentAside);
+            files::put_in_place(&path, Step::AssignmentRenamed)
         });
         match written.await.map_err(io::Error::other).and_then(|result| result) {
             Ok(()) => {
                 self.unwritten.borrow_mut().remove(mirror);
-                self.announce(mirror, known.facts.assignment_version);
+                steps::passed(Step::AssignmentDurable);
+                self.announce(mirror, version);
+                steps::passed(Step::OrderSent);
             }
             Err(cause) => self.put_off(mirror, &cause),
         }
@@ -134,9 +140,11 @@ impl Sender {
         if let Err(cause) = removed.await.map_err(io::Error::other).and_then(|result| result) {
             warn!(mirror, %cause, "the assignment of a deleted mirror stays until the next start");
         }
+        steps::passed(Step::AssignmentGone);
         if !self.link.announce(&Order::AssignmentRemoved { mirror: mirror_identity(mirror) }) {
             self.all_again.set(true);
         }
+        steps::passed(Step::RemovalSent);
     }
 
     /// Does again what did not succeed, and tells a data plane that has just attached everything.

@@ -71,8 +71,7 @@ fn check(
         let message = "bootstrap.servers names this node itself; give the source cluster's brokers";
         return Err(Refusal::new(ErrorCode::INVALID_CONFIG, message));
     }
-    let mut facts = MirrorFacts { source_cluster_id, ..MirrorFacts::default() };
-    facts.configure(settings.clone());
+    let facts = MirrorFacts { source_cluster_id, settings: settings.clone(), ..MirrorFacts::default() };
     Ok(MirrorEvent::Created { mirror: request.mirror_name.clone(), facts })
 }
 

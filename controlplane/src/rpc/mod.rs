@@ -91,8 +91,6 @@ pub trait Refused {
 #[cfg(test)]
 mod acl_tests;
 #[cfg(test)]
-mod alter_tests;
-#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile_tests;

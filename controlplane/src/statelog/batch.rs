@@ -75,27 +75,26 @@ pub fn encode(out: &mut Vec<u8>, base_offset: i64, now_ms: i64, records: &[KeyVa
     out[start + 17..start + CRC_FROM].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// A batch that was read back.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Batch {
+/// A batch that is whole; its records are decoded as they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch<'a> {
     /// The offset of its first record.
     pub base_offset: i64,
     /// The offset after its last record.
     pub next_offset: i64,
     /// Bytes that it takes in the log.
     pub size_bytes: usize,
-    /// The records, in order.
-    pub records: Vec<KeyValue>,
+    records: &'a [u8],
 }
 
 /// Reads the batch at the start of `bytes`.
 ///
 /// # Errors
-/// When it is cut off, has a wrong CRC, or breaks the format; nothing after it is looked at.
-pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
+/// When it is cut off, has a wrong CRC, or its header breaks the format; nothing after it is looked at.
+pub fn decode(bytes: &[u8]) -> Result<Batch<'_>, DecodeError> {
     let size_bytes = check(bytes)?;
-    let bytes = &bytes[..size_bytes];
-    let mut r = Reader::new(BATCH, bytes);
+    let (header, records) = bytes[..size_bytes].split_at(HEADER_BYTES);
+    let mut r = Reader::new(BATCH, header);
     let base_offset = r.read_i64()?;
     r.read_slice(CRC_FROM - 8)?;
     let attributes = r.read_i16()?;
@@ -108,12 +107,41 @@ pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
     if count < 1 || last_delta != count - 1 || base_offset < 0 || base_offset > i64::MAX - i64::from(count) {
         return Err(DecodeError::rule(BATCH, HEADER_BYTES - 4, "the offsets do not fit the number of records"));
     }
-    let mut records = Vec::new();
-    for delta in 0..count {
-        records.push(decode_record(&mut r, delta)?);
-    }
-    r.finish()?;
     Ok(Batch { base_offset, next_offset: base_offset + i64::from(count), size_bytes, records })
+}
+
+impl Batch<'_> {
+    /// Gives every record to `take`, in order and with its offset.
+    ///
+    /// # Errors
+    /// When a record breaks the format, or `take` refuses it, with its offset; the rest is not looked at then.
+    pub fn each(
+        &self,
+        mut take: impl FnMut(i64, &KeyValue) -> Result<(), DecodeError>,
+    ) -> Result<(), (i64, DecodeError)> {
+        let mut r = Reader::new(BATCH, self.records);
+        let mut record = KeyValue { key: Vec::new(), value: None };
+        for (delta, offset) in (0..).zip(self.base_offset..self.next_offset) {
+            decode_record(&mut r, delta, &mut record).map_err(|cause| (offset, cause))?;
+            take(offset, &record).map_err(|cause| (offset, cause))?;
+        }
+        r.finish().map_err(|cause| (self.next_offset, cause))
+    }
+}
+
+/// Size in bytes of the batch that starts with `header`, as far as it is believed.
+///
+/// # Errors
+/// When the header is cut off, or claims a size that no batch has.
+pub fn claimed_size(header: &[u8]) -> Result<usize, DecodeError> {
+    let mut r = Reader::new(BATCH, header);
+    r.read_slice(8)?;
+    let length = r.read_i32()?;
+    let length_max = (STATE_BATCH_BYTES_MAX - PREFIX_BYTES) as i64;
+    match usize::try_from(length) {
+        Ok(n) if n >= HEADER_BYTES - PREFIX_BYTES && n as i64 <= length_max => Ok(PREFIX_BYTES + n),
+        _ => Err(DecodeError::out_of_bounds(BATCH, 8, i64::from(length), length_max)),
+    }
 }
 
 /// Checks size, magic and CRC of the batch at the start of `bytes`; returns its size in bytes.
@@ -121,23 +149,17 @@ pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
 /// # Errors
 /// As [`decode`].
 pub fn check(bytes: &[u8]) -> Result<usize, DecodeError> {
+    let size_bytes = claimed_size(bytes)?;
     let mut r = Reader::new(BATCH, bytes);
-    r.read_i64()?;
-    let length = r.read_i32()?;
-    let length_max = (STATE_BATCH_BYTES_MAX - PREFIX_BYTES) as i64;
-    let length = match usize::try_from(length) {
-        Ok(n) if n >= HEADER_BYTES - PREFIX_BYTES && n as i64 <= length_max => n,
-        _ => return Err(DecodeError::out_of_bounds(BATCH, 8, i64::from(length), length_max)),
-    };
-    let mut body = r;
-    body.read_slice(length)?;
+    let mut whole = r;
+    whole.read_slice(size_bytes)?;
+    r.read_slice(PREFIX_BYTES)?;
     r.read_i32()?;
     let magic = r.read_i8()?;
     if magic != MAGIC {
         return Err(DecodeError { what: BATCH, at: 16, why: Malformed::Version { found: i32::from(magic) } });
     }
     let stored = r.read_u32()?;
-    let size_bytes = PREFIX_BYTES + length;
     let computed = crc32c::crc32c(&bytes[CRC_FROM..size_bytes]);
     if stored != computed {
         return Err(DecodeError { what: BATCH, at: 17, why: Malformed::Checksum { stored, computed } });
@@ -145,7 +167,8 @@ pub fn check(bytes: &[u8]) -> Result<usize, DecodeError> {
     Ok(size_bytes)
 }
 
-fn decode_record(r: &mut Reader<'_>, delta: i32) -> Result<KeyValue, DecodeError> {
+/// Decodes into `out`, whose memory is used again.
+fn decode_record(r: &mut Reader<'_>, delta: i32, out: &mut KeyValue) -> Result<(), DecodeError> {
     let found = r.read_varint()?;
     let length = length(r, found)?;
     let mut record = Reader::new("state log record", r.read_slice(length)?);
@@ -157,21 +180,29 @@ fn decode_record(r: &mut Reader<'_>, delta: i32) -> Result<KeyValue, DecodeError
     let Some(key) = read_bytes(&mut record)? else {
         return Err(record.error(Malformed::UnexpectedNull));
     };
-    let value = read_bytes(&mut record)?;
+    out.key.clear();
+    out.key.extend_from_slice(key);
+    match read_bytes(&mut record)? {
+        None => out.value = None,
+        Some(value) => {
+            let into = out.value.get_or_insert_default();
+            into.clear();
+            into.extend_from_slice(value);
+        }
+    }
     if record.read_varint()? != 0 {
         return Err(record.error(Malformed::Rule("records of the state log have no headers")));
     }
-    record.finish()?;
-    Ok(KeyValue { key, value })
+    record.finish()
 }
 
-fn read_bytes(r: &mut Reader<'_>) -> Result<Option<Vec<u8>>, DecodeError> {
+fn read_bytes<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeError> {
     let found = r.read_varint()?;
     if found == -1 {
         return Ok(None);
     }
     let length = length(r, found)?;
-    Ok(Some(r.read_slice(length)?.to_vec()))
+    r.read_slice(length).map(Some)
 }
 
 fn length(r: &Reader<'_>, found: i32) -> Result<usize, DecodeError> {
@@ -203,8 +234,16 @@ mod tests {
         encode(&mut bytes, 41, 1_700_000_000_000, &records());
         let size_bytes = bytes.len();
         bytes.extend_from_slice(b"what follows is not looked at");
-        let expected = Batch { base_offset: 41, next_offset: 44, size_bytes, records: records() };
-        assert_eq!(decode(&bytes), Ok(expected));
+        let batch = decode(&bytes).unwrap();
+        assert_eq!((batch.base_offset, batch.next_offset, batch.size_bytes), (41, 44, size_bytes));
+        let mut found = Vec::new();
+        batch
+            .each(|offset, record| {
+                found.push((offset, record.clone()));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(found, (41..).zip(records()).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,21 +1,22 @@
-//! Reads the state log from its beginning: forgives a torn tail, refuses a torn middle.
+//! Reads the state log from its beginning, batch by batch: forgives a torn tail, refuses a torn middle.
 //!
 //! Called once, before the first request. A batch that is cut off or damaged with nothing valid after it is what a crash
 //! in the middle of an append leaves behind: it was never answered, and it is cut away. The same with a valid batch
-//! after it is damage to what has been promised: the process does not start, and says where.
+//! after it is damage to what has been promised: the process does not start, and says where. Memory holds one batch at a
+//! time, whatever the log's size.
 
-use crate::error::Fatal;
-use crate::limits::COMMIT_CHANGES_MAX;
-use crate::statelog::batch::{self, Batch};
+use crate::limits::{COMMIT_CHANGES_MAX, REPLAY_READ_BYTES};
+use crate::statelog::batch::{self, Batch, HEADER_BYTES, KeyValue};
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::io;
+use std::os::unix::fs::FileExt;
+use twinlog_proto::error::DecodeError;
 
 /// What was found in the log.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
-    /// The whole batches, in order.
-    pub batches: Vec<Batch>,
+    /// Records in whole batches.
+    pub records: u64,
     /// Where the next batch belongs, as an offset.
     pub next_offset: i64,
     /// Where the next batch belongs, as a position in the file.
@@ -24,138 +25,181 @@ pub struct Replayed {
     pub torn_bytes: u64,
 }
 
-/// Reads the file at `path`; an absent file is an empty log.
-///
-/// # Errors
-/// When it cannot be read, or is damaged before its end.
-pub fn read(path: &Path) -> Result<Replayed, Fatal> {
-    let mut bytes = Vec::new();
-    let fatal = |why: &dyn std::fmt::Display| {
-        Fatal::new(
-            format_args!("cannot read the state log {}", path.display()),
-            why,
-            "check that the user of this process owns --state",
-        )
-    };
-    match File::open(path) {
-        Ok(mut file) => file.read_to_end(&mut bytes).map_err(|cause| fatal(&cause))?,
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => 0,
-        Err(cause) => return Err(fatal(&cause)),
-    };
-    parse(&bytes).map_err(|damage| {
-        Fatal::new(
-            format_args!("the state log {} is damaged", path.display()),
-            damage,
-            "restore it from a copy; `twinlog dump` shows what is readable",
-        )
-    })
+/// Why a log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// The file system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is damaged before its end.
+    #[error("{0}")]
+    Damaged(String),
+    /// A whole record means nothing to this version.
+    #[error("offset {offset}: {cause}")]
+    Record {
+        /// Of the record.
+        offset: i64,
+        /// What is wrong with it.
+        cause: DecodeError,
+    },
+    /// Whoever takes the records has no room for more.
+    #[error("{0}")]
+    NoRoom(String),
 }
 
-/// Splits the bytes of a log into batches.
-///
-/// # Errors
-/// The position and cause of damage that is followed by a valid batch.
-pub fn parse(bytes: &[u8]) -> Result<Replayed, String> {
-    let mut batches: Vec<Batch> = Vec::new();
-    let mut at = 0;
-    let mut next_offset = 0;
-    while at < bytes.len() {
-        let why = match batch::decode(&bytes[at..]) {
-            // Only the first batch may start anywhere: compaction keeps the numbering.
-            Ok(batch) if batch.base_offset == next_offset || at == 0 => {
-                at += batch.size_bytes;
-                next_offset = batch.next_offset;
-                batches.push(batch);
-                continue;
-            }
-            // A whole batch is never what a torn append leaves behind.
-            Ok(batch) => {
-                let found = batch.base_offset;
-                return Err(format!("offset {next_offset} at position {at}: the batch here starts at offset {found}"));
-            }
-            Err(cause) => cause,
-        };
-        if let Some(later) = next_valid(&bytes[at..], next_offset) {
-            return Err(format!(
-                "offset {next_offset} at position {at}: {why}, but a whole batch follows at position {}",
-                at + later
-            ));
-        }
-        break;
+/// Bytes that can be read at any position: the log's file, or a slice.
+pub trait Bytes {
+    /// How many there are.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn size_bytes(&self) -> io::Result<u64>;
+    /// Fills `into` from `position` on.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn copy_at(&self, position: u64, into: &mut [u8]) -> io::Result<()>;
+}
+
+impl Bytes for File {
+    fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
     }
-    Ok(Replayed { batches, next_offset, size_bytes: at as u64, torn_bytes: (bytes.len() - at) as u64 })
+
+    fn copy_at(&self, position: u64, into: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(into, position)
+    }
 }
 
-/// The position of a whole batch after the first byte, whose offset could follow `expected`.
-fn next_valid(bytes: &[u8], expected: i64) -> Option<usize> {
-    // A torn append was one commit; offsets further away than a few of them are bytes that look like a batch by chance.
-    const OFFSETS_AHEAD_MAX: i64 = 1 << 32;
-    const _: () = assert!((COMMIT_CHANGES_MAX as i64) < OFFSETS_AHEAD_MAX, "one commit is within reach");
-    (1..bytes.len().saturating_sub(batch::HEADER_BYTES - 1)).find(|at| {
-        let candidate = &bytes[*at..];
-        let base = candidate.first_chunk().map_or(-1, |offset| i64::from_be_bytes(*offset));
-        candidate[16] == 2
-            && (expected..expected.saturating_add(OFFSETS_AHEAD_MAX)).contains(&base)
-            && batch::check(candidate).is_ok()
-    })
+impl Bytes for [u8] {
+    fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn copy_at(&self, position: u64, into: &mut [u8]) -> io::Result<()> {
+        let from = position as usize;
+        let found = self.get(from..from + into.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        into.copy_from_slice(found);
+        Ok(())
+    }
+}
+
+/// Takes what a log holds.
+pub trait Taker {
+    /// A record and its offset.
+    ///
+    /// # Errors
+    /// When it means nothing.
+    fn take(&mut self, offset: i64, record: &KeyValue) -> Result<(), DecodeError>;
+    /// A batch is over; the log was read up to `position`.
+    ///
+    /// # Errors
+    /// Why there is no room for more.
+    fn batch_is_over(&mut self, position: u64) -> Result<(), String>;
+}
+
+/// Gives every record of the whole batches to `taker`.
+///
+/// # Errors
+/// See [`Unreadable`]; `taker` then holds a part.
+pub fn replay(log: &(impl Bytes + ?Sized), taker: &mut impl Taker) -> Result<Replayed, Unreadable> {
+    let mut window = Window { log, total: log.size_bytes()?, from: 0, buffer: Vec::new() };
+    let mut done = Replayed::default();
+    while done.size_bytes < window.total {
+        let (at, next_offset) = (done.size_bytes, done.next_offset);
+        let damaged = |what: &dyn std::fmt::Display| {
+            Unreadable::Damaged(format!("offset {next_offset} at position {at}: {what}"))
+        };
+        let batch = match window.batch(at)? {
+            Ok(batch) => batch,
+            Err(why) => {
+                if let Some(later) = window.next_valid(at, next_offset)? {
+                    return Err(damaged(&format_args!("{why}, but a whole batch follows at position {later}")));
+                }
+                break;
+            }
+        };
+        // A whole batch is never what a torn append leaves behind, so whatever is wrong with it is damage.
+        let batch = batch.map_err(|why| damaged(&why))?;
+        // Only the first batch may start anywhere: compaction keeps the numbering.
+        if batch.base_offset != next_offset && at != 0 {
+            return Err(damaged(&format_args!("the batch here starts at offset {}", batch.base_offset)));
+        }
+        batch
+            .each(|offset, record| taker.take(offset, record))
+            .map_err(|(offset, cause)| Unreadable::Record { offset, cause })?;
+        done.records += batch.next_offset.abs_diff(batch.base_offset);
+        done.next_offset = batch.next_offset;
+        done.size_bytes = at + batch.size_bytes as u64;
+        taker.batch_is_over(done.size_bytes).map_err(Unreadable::NoRoom)?;
+    }
+    done.torn_bytes = window.total - done.size_bytes;
+    Ok(done)
+}
+
+/// A piece of the log.
+struct Window<'l, B: Bytes + ?Sized> {
+    log: &'l B,
+    total: u64,
+    from: u64,
+    buffer: Vec<u8>,
+}
+
+impl<B: Bytes + ?Sized> Window<'_, B> {
+    /// The bytes at `position`: `bytes_max` of them, or all that there are.
+    fn at(&mut self, position: u64, bytes_max: usize) -> io::Result<&[u8]> {
+        let left = self.total.saturating_sub(position);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max);
+        let is_here = position >= self.from && position + wanted as u64 <= self.from + self.buffer.len() as u64;
+        if !is_here {
+            let size = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max.max(REPLAY_READ_BYTES));
+            self.buffer.resize(size, 0);
+            self.buffer.shrink_to(REPLAY_READ_BYTES);
+            self.from = position;
+            self.log.copy_at(position, &mut self.buffer)?;
+        }
+        let start = (position - self.from) as usize;
+        Ok(&self.buffer[start..start + wanted])
+    }
+
+    /// The batch at `position`. The outer error is of the file; the next one says that there is no whole batch, the
+    /// innermost that a whole one breaks the format.
+    fn batch(&mut self, position: u64) -> io::Result<Result<Result<Batch<'_>, DecodeError>, DecodeError>> {
+        let size = match batch::claimed_size(self.at(position, HEADER_BYTES)?) {
+            Ok(size) => size,
+            Err(why) => return Ok(Err(why)),
+        };
+        let bytes = self.at(position, size)?;
+        Ok(batch::check(bytes).map(|_whole| batch::decode(bytes)))
+    }
+
+    /// The position of a whole batch after `from`, whose offset could follow `expected`.
+    fn next_valid(&mut self, from: u64, expected: i64) -> io::Result<Option<u64>> {
+        // A torn append was one commit; offsets further away than a few of them are bytes that look like a batch by chance.
+        const OFFSETS_AHEAD_MAX: i64 = 1 << 32;
+        const _: () = assert!((COMMIT_CHANGES_MAX as i64) < OFFSETS_AHEAD_MAX, "one commit is within reach");
+        let believed = expected..expected.saturating_add(OFFSETS_AHEAD_MAX);
+        let mut at = from + 1;
+        while at + HEADER_BYTES as u64 <= self.total {
+            let piece = self.at(at, REPLAY_READ_BYTES)?;
+            let candidates = piece.windows(HEADER_BYTES).enumerate();
+            let found: Vec<u64> = candidates
+                .filter(|(_, header)| header[16] == 2)
+                .filter(|(_, header)| header.first_chunk().is_some_and(|o| believed.contains(&i64::from_be_bytes(*o))))
+                .map(|(ahead, _)| at + ahead as u64)
+                .collect();
+            let after = at + (piece.len() - HEADER_BYTES + 1) as u64;
+            for candidate in found {
+                if self.batch(candidate)?.is_ok() {
+                    return Ok(Some(candidate));
+                }
+            }
+            at = after;
+        }
+        Ok(None)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::statelog::batch::KeyValue;
-
-    fn log(batches: usize) -> (Vec<u8>, Vec<usize>) {
-        let mut bytes = Vec::new();
-        let mut ends = vec![0];
-        for i in 0..batches {
-            let record = |n: u8| KeyValue { key: vec![0, 2, n], value: Some(vec![n; 40]) };
-            batch::encode(&mut bytes, 2 * i as i64, 5, &[record(i as u8), record(9)]);
-            ends.push(bytes.len());
-        }
-        (bytes, ends)
-    }
-
-    #[test]
-    fn a_log_torn_at_any_byte_replays_the_batches_before_it() {
-        let (bytes, ends) = log(3);
-        for length in 0..=bytes.len() {
-            let whole = ends.iter().filter(|end| **end <= length).count() - 1;
-            let replayed = parse(&bytes[..length]).unwrap();
-            assert_eq!(replayed.batches.len(), whole, "cut at {length}");
-            assert_eq!(replayed.size_bytes as usize, ends[whole]);
-            assert_eq!(replayed.torn_bytes as usize, length - ends[whole]);
-            assert_eq!(replayed.next_offset, 2 * whole as i64);
-        }
-    }
-
-    #[test]
-    fn damage_before_a_whole_batch_is_refused_with_its_offset_and_in_the_last_batch_is_a_torn_tail() {
-        let (bytes, ends) = log(3);
-        for at in 0..bytes.len() {
-            let epoch = ends.iter().any(|end| (end + 12..end + 16).contains(&at));
-            if epoch {
-                continue; // not under the checksum, and not used
-            }
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x40;
-            let result = parse(&damaged);
-            if at >= ends[2] + 8 {
-                assert_eq!(result.unwrap().batches.len(), 2, "byte {at}");
-            } else if at >= 8 {
-                let message = result.unwrap_err();
-                let offset = 2 * (ends.iter().filter(|end| **end <= at).count() - 1);
-                assert!(message.starts_with(&format!("offset {offset} at position")), "byte {at}: {message}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_tail_of_zeros_or_noise_is_forgiven() {
-        let (mut bytes, ends) = log(2);
-        bytes.extend_from_slice(&[0; 5000]);
-        assert_eq!(parse(&bytes).unwrap().size_bytes as usize, ends[2]);
-        bytes.extend((0..5000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8));
-        assert_eq!(parse(&bytes).unwrap().size_bytes as usize, ends[2]);
-    }
-}
+#[path = "replay_tests.rs"]
+pub(crate) mod tests;

@@ -5,9 +5,10 @@
 //! on the disk: the log takes nothing any more until the process has started again and replayed.
 
 use crate::error::Fatal;
-use crate::limits::STATE_BATCH_BYTES_MAX;
+use crate::limits::{SNAPSHOT_BATCH_BYTES, STATE_BATCH_BYTES_MAX};
 use crate::statelog::batch::{self, KeyValue};
 use crate::statelog::replay::Replayed;
+use crate::steps::{self, Step};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -76,12 +77,34 @@ pub struct LogWriter<F: StateFile = File> {
     size_bytes: u64,
     poisoned: Option<String>,
     scratch: Vec<u8>,
+    marks: Marks,
+}
+
+/// The steps that an append passes.
+#[derive(Debug, Clone, Copy)]
+pub struct Marks {
+    /// Written and not synced.
+    pub written: Step,
+    /// Durable.
+    pub durable: Step,
+}
+
+impl Marks {
+    /// Of most changes.
+    pub const CHANGE: Self = Self { written: Step::ChangeWritten, durable: Step::ChangeDurable };
+    /// Of those that say where mirroring ended.
+    pub const END: Self = Self { written: Step::EndWritten, durable: Step::EndDurable };
 }
 
 impl<F: StateFile> LogWriter<F> {
     /// Continues `file`, whose whole batches end at `size_bytes` and `next_offset`.
     pub fn new(file: F, next_offset: i64, size_bytes: u64) -> Self {
-        Self { file, next_offset, size_bytes, poisoned: None, scratch: Vec::new() }
+        Self { file, next_offset, size_bytes, poisoned: None, scratch: Vec::new(), marks: Marks::CHANGE }
+    }
+
+    /// The steps that the next append passes.
+    pub fn mark(&mut self, marks: Marks) {
+        self.marks = marks;
     }
 
     /// Bytes of whole batches.
@@ -116,13 +139,18 @@ impl<F: StateFile> LogWriter<F> {
             }
             return Err(WriteError::Refused(cause));
         }
+        steps::passed(self.marks.written);
         if let Err(cause) = self.file.sync() {
             self.poisoned = Some(cause.to_string());
             return Err(WriteError::Poisoned(cause.to_string()));
         }
+        steps::passed(self.marks.durable);
         let base_offset = self.next_offset;
         self.next_offset += records.len() as i64;
         self.size_bytes += self.scratch.len() as u64;
+        // The memory of a rare large commit is given back.
+        self.scratch.clear();
+        self.scratch.shrink_to(SNAPSHOT_BATCH_BYTES);
         Ok(base_offset)
     }
 }
@@ -166,7 +194,7 @@ fn create(path: &Path, size_bytes: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statelog::replay;
+    use crate::statelog::replay::tests::counted;
     use std::sync::{Arc, Mutex};
 
     #[derive(Default)]
@@ -208,18 +236,18 @@ mod tests {
         assert_eq!(file.bytes.lock().unwrap().len() as u64, log.size_bytes());
         *file.room.lock().unwrap() = 10_000;
         assert_eq!(log.append(1, &record()).unwrap(), 1);
-        assert_eq!(replay::parse(&file.bytes.lock().unwrap()).unwrap().batches.len(), 2);
+        assert_eq!(counted(&file.bytes.lock().unwrap()[..]).unwrap().1.len(), 2);
     }
 
     #[test]
     fn a_batch_that_replay_would_not_believe_is_refused_and_the_largest_one_is_read_back() {
         let state = tempfile::tempdir().unwrap();
         let path = log_path(state.path());
-        let mut log = open(state.path(), &replay::read(&path).unwrap()).unwrap();
+        let mut log = open(state.path(), &Replayed::default()).unwrap();
         let of = |bytes| [KeyValue { key: vec![0, 2], value: Some(vec![1; bytes]) }];
         assert!(matches!(log.append(1, &of(STATE_BATCH_BYTES_MAX)), Err(WriteError::TooLarge { .. })));
         log.append(1, &of(STATE_BATCH_BYTES_MAX - 100)).unwrap();
-        let replayed = replay::read(&path).unwrap();
+        let (replayed, _) = counted(&File::open(path).unwrap()).unwrap();
         assert_eq!((replayed.next_offset, replayed.torn_bytes), (1, 0));
     }
 
@@ -237,15 +265,15 @@ mod tests {
     fn an_opened_log_continues_after_its_last_whole_batch() {
         let state = tempfile::tempdir().unwrap();
         let path = log_path(state.path());
-        let mut log = open(state.path(), &replay::read(&path).unwrap()).unwrap();
+        let mut log = open(state.path(), &Replayed::default()).unwrap();
         log.append(1, &record()).unwrap();
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], &whole[..50]].concat()).unwrap();
 
-        let replayed = replay::read(&path).unwrap();
+        let (replayed, _) = counted(&File::open(&path).unwrap()).unwrap();
         assert_eq!((replayed.next_offset, replayed.torn_bytes), (1, 50));
         let mut log = open(state.path(), &replayed).unwrap();
         assert_eq!(log.append(2, &record()).unwrap(), 1);
-        assert_eq!(replay::read(&path).unwrap().batches.len(), 2);
+        assert_eq!(counted(&File::open(&path).unwrap()).unwrap().1.len(), 2);
     }
 }
