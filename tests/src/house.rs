@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
@@ -309,12 +310,36 @@ impl Plane {
         Self::start(site, CONTROL_PLANE, &["--listen", &site.listen, "--metrics", &site.metrics])
     }
 
+    /// Starts the control plane of `site`; it kills itself when it passes `step`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn control_until(site: &Site, step: &str) -> Self {
+        let extra = ["--listen", &site.listen, "--metrics", &site.metrics];
+        Self::start_with(site, CONTROL_PLANE, &extra, &[("TWINLOG_KILL_AT", step)])
+    }
+
+    /// Waits until it has ended by SIGKILL.
+    ///
+    /// # Errors
+    /// When it still runs after `limit`, or ended otherwise.
+    pub fn is_killed(mut self, limit: Duration) -> Result<(), String> {
+        let status = wait(&mut self.child, limit)?;
+        if status.signal() == Some(Signal::KILL.as_raw()) { Ok(()) } else { Err(format!("it ended with {status}")) }
+    }
+
     fn start(site: &Site, name: &str, extra: &[&str]) -> Self {
+        Self::start_with(site, name, extra, &[])
+    }
+
+    fn start_with(site: &Site, name: &str, extra: &[&str], variables: &[(&str, &str)]) -> Self {
         for dir in [site.data(), site.state()] {
             std::fs::create_dir_all(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         }
         let mut command = mortal(place::binary(name));
         command.arg("--data").arg(site.data()).arg("--state").arg(site.state()).args(extra);
+        command.envs(variables.iter().copied());
         log_to(&mut command, &site.dir.join(format!("{name}.log")));
         Self { child: command.spawn().expect("the plane starts") }
     }

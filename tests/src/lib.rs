@@ -4,6 +4,7 @@
 
 pub mod command;
 pub mod copy;
+pub mod embedded;
 pub mod genesis;
 pub mod house;
 pub mod kafka;
@@ -11,7 +12,6 @@ pub mod kafka_log;
 pub mod oracle;
 pub mod place;
 pub mod process;
-pub mod prometheus;
 pub mod standby;
 pub mod tidy;
 pub mod wild;
