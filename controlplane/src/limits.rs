@@ -131,6 +131,10 @@ pub const SYNC_COMMIT_LANES: usize = 8;
 pub const SYNC_COORDINATOR_RETRIES: usize = 20;
 /// See [`SYNC_COORDINATOR_RETRIES`].
 pub const SYNC_COORDINATOR_RETRY: Duration = Duration::from_millis(500);
+/// Access rules of one cluster that are taken.
+pub const SYNC_ACLS_MAX: usize = 100_000;
+/// Access rules that are recorded together.
+pub const SYNC_ACLS_PER_STEP: usize = 2_000;
 /// Settings of one topic that are kept.
 pub const TOPIC_CONFIGS_MAX: usize = 200;
 

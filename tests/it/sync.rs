@@ -1,7 +1,7 @@
 //! A pass proves: what is mirrored besides records follows a stock source. Settings of topics that are added, changed and removed there
 //! are what our node says of the mirrored topic, what an administrator set here wins, and a dry run changes nothing. Offsets of groups
 //! reach a destination that runs: within what is mirrored, never those of a group that is active there or that somebody moved there. So do settings, but for those that somebody
-//! changed there.
+//! changed there, and access rules, of which only those are ever taken away that we gave.
 
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -198,6 +198,63 @@ fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_t
     clamped_at_both_ends(&mut scene, &from, &to, &ends);
     settings_at_the_destination(&mut scene, &from, &to);
     many(&mut scene, &from, &to);
+    house.down();
+}
+
+const ALICE: [&str; 6] = ["TOPIC", "orders", "LITERAL", "User:alice", "READ", "ALLOW"];
+const BOB: [&str; 6] = ["GROUP", "app-", "PREFIXED", "User:bob", "ALL", "DENY"];
+const THEIRS: [&str; 6] = ["TOPIC", "orders", "LITERAL", "User:theirs", "WRITE", "ALLOW"];
+const BOTH: [&str; 6] = ["TOPIC", "orders", "LITERAL", "User:both", "READ", "ALLOW"];
+
+impl Scene {
+    fn acls(&mut self, boot: &str, add: &[[&str; 6]], remove: &[[&str; 6]]) {
+        self.oracle.ask(&json!({"do": "acls", "boot": boot, "add": add, "remove": remove}));
+    }
+
+    /// The access rules of a cluster, in the form of [`joined`].
+    fn list_acls(&mut self, boot: &str) -> Vec<String> {
+        let told = self.oracle.ask(&json!({"do": "list-acls", "boot": boot}));
+        told.as_array().expect("a list").iter().map(|line| line.as_str().expect("a text").to_owned()).collect()
+    }
+}
+
+fn joined(rules: &[[&str; 6]]) -> Vec<String> {
+    let mut lines: Vec<String> = rules.iter().map(|rule| rule.join(":")).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn access_rules_follow_the_source_and_only_ours_are_taken_away() {
+    let _turn = place::turn();
+    let authorizer = [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("super.users", "User:ANONYMOUS"),
+    ];
+    let Pair { mut scene, source, destination, house, _scratch } = pair("sync-acls", &authorizer);
+    let (from, to) = (source.address(), destination.address());
+    scene.site.cli(&["mirrors", "alter", "dr", "--set", "mirror.acls.include=TOPIC;orders,GROUP"]).done();
+    let elsewhere = ["TOPIC", "elsewhere", "LITERAL", "User:alice", "READ", "ALLOW"];
+    scene.acls(&from, &[ALICE, BOB, BOTH, elsewhere], &[]);
+    scene.acls(&to, &[THEIRS, BOTH], &[]);
+
+    let (applied, changes) = scene.sync("acls", &["--dry-run"]);
+    assert_eq!(applied, 5, "three to keep, two to give: {changes:?}");
+    assert_eq!(scene.list_acls(&to), joined(&[THEIRS, BOTH]), "a dry run changes nothing");
+    assert_eq!(scene.sync("acls", &[]).0, 5);
+    assert_eq!(scene.list_acls(&to), joined(&[ALICE, BOB, THEIRS, BOTH]), "what the rules leave out is left out");
+    assert_eq!(scene.sync("acls", &[]), (0, Vec::new()), "once is enough");
+
+    house.kill();
+    let house = House::up(&scene.site);
+    scene.acls(&from, &[], &[ALICE, BOTH]);
+    let (applied, changes) = scene.sync("acls", &[]);
+    assert!(
+        changes.contains(&"remove destination:TOPIC:orders:LITERAL User:alice:READ:ALLOW:* - -".to_owned()),
+        "{changes:?}"
+    );
+    assert_eq!(applied, 3, "two here, and there only what we gave: {changes:?}");
+    assert_eq!(scene.list_acls(&to), joined(&[BOB, THEIRS, BOTH]), "what was there before us stays");
     house.down();
 }
 

@@ -3,6 +3,8 @@
 //! Every change is a `StateRecord` that went through the state log first; `apply` is the only way to change the catalog,
 //! so that replay after a restart gives the same one. A clone shares everything that it does not change.
 
+mod records;
+
 use crate::mirror::acls::{Acls, MADE_HERE};
 use crate::mirror::settings::Settings;
 use crate::statelog::batch::KeyValue;
@@ -29,6 +31,8 @@ pub struct Mirror {
     pub facts: MirrorFacts,
     /// Its topics by name.
     pub topics: BTreeMap<String, Arc<Topic>>,
+    /// Access rules that we gave to the running destination.
+    pub given_acls: Arc<BTreeSet<AclBinding>>,
 }
 
 /// What a record of type 101 says about a mirror.
@@ -197,6 +201,8 @@ pub enum StateRecord {
     Placement { mirror: String, topic: String, partition: i32, placement: Placement },
     /// Type 105; `None`: nothing is known of the topic's settings any more.
     Configs { mirror: String, topic: String, configs: Option<TopicConfigs> },
+    /// Type 106: an access rule that we gave to the destination; `present: false`: and took away.
+    AclGiven { mirror: String, binding: AclBinding, present: bool },
     /// Type 104; `present: false`: the entry is gone.
     Acl { origin: String, binding: AclBinding, present: bool },
     /// A type that this version does not know.
@@ -290,7 +296,7 @@ impl Catalog {
             StateRecord::Mirror { mirror, facts: Some(facts) } => match self.mirrors.get_mut(mirror) {
                 Some(known) => Arc::make_mut(known).facts = facts.clone(),
                 None => {
-                    let fresh = Mirror { facts: facts.clone(), topics: BTreeMap::new() };
+                    let fresh = Mirror { facts: facts.clone(), topics: BTreeMap::new(), given_acls: Arc::default() };
                     self.mirrors.insert(mirror.clone(), Arc::new(fresh));
                 }
             },
@@ -306,6 +312,15 @@ impl Catalog {
             }
             StateRecord::Configs { mirror, topic, configs } => {
                 self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
+            }
+            StateRecord::AclGiven { mirror, binding, present } => {
+                let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
+                let given = Arc::make_mut(&mut Arc::make_mut(mirror).given_acls);
+                if *present {
+                    given.insert(binding.clone())
+                } else {
+                    given.remove(binding)
+                };
             }
             StateRecord::Acl { origin, binding, present } => {
                 if origin == MADE_HERE || self.mirrors.contains_key(origin) {
@@ -361,40 +376,5 @@ impl Catalog {
         });
         // Entries of a mirror's source find their mirror.
         foreign.chain(self.mirrors.iter().flat_map(|(name, mirror)| mirror.records(name))).chain(acls)
-    }
-}
-
-impl Mirror {
-    fn records<'a>(&'a self, name: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
-        let own = StateRecord::Mirror { mirror: name.to_owned(), facts: Some(self.facts.clone()) };
-        let topics = self.topics.iter().flat_map(move |(topic, facts)| facts.records(name, topic));
-        std::iter::once(own).chain(topics)
-    }
-}
-
-impl Topic {
-    fn records<'a>(&'a self, mirror: &'a str, topic: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
-        let facts = Some(self.facts.clone());
-        let own = StateRecord::Topic { mirror: mirror.to_owned(), topic: topic.to_owned(), facts };
-        let partitions = self.partitions.iter().flat_map(move |(index, partition)| {
-            let (mirror, topic, partition_index) = (mirror.to_owned(), topic.to_owned(), *index);
-            let mut records = Vec::with_capacity(3);
-            if let Some(placement) = partition.placement.clone() {
-                let (mirror, topic) = (mirror.clone(), topic.clone());
-                records.push(StateRecord::Placement { mirror, topic, partition: partition_index, placement });
-            }
-            if let Some(last) = partition.last_mirrored {
-                let (mirror, topic) = (mirror.clone(), topic.clone());
-                records.push(StateRecord::LastMirrored { mirror, topic, partition: partition_index, last });
-            }
-            let (topic_id, standing) = (self.facts.id, partition.standing.clone());
-            records.push(StateRecord::Standing { mirror, topic, topic_id, partition: partition_index, standing });
-            records
-        });
-        let configs = self.configs.iter().map(move |configs| {
-            let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
-            StateRecord::Configs { mirror, topic, configs: Some(configs.clone()) }
-        });
-        std::iter::once(own).chain(configs).chain(partitions)
     }
 }

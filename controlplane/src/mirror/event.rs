@@ -28,6 +28,8 @@ pub enum MirrorEvent {
     Wanted { mirror: String, topic: String, desired: Desired, event: Event },
     /// Something happened to one partition.
     Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
+    /// An access rule was given to the destination of a mirror, or taken away from it.
+    AclGiven { mirror: String, binding: AclBinding, present: bool },
     /// An access control entry is wanted, or not any more; one that stands so already changes nothing.
     Acl { origin: String, binding: AclBinding, present: bool },
     /// A write of states by another node: only the position.

@@ -7,6 +7,7 @@ use crate::limits::{
     BOOTSTRAP_SERVERS_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
 };
 use crate::mirror::patterns::Patterns;
+use crate::sync::acls::rules::Rules;
 use crate::sync::filters;
 use std::collections::BTreeMap;
 
@@ -34,6 +35,8 @@ enum Kind {
     Servers,
     /// A number in this range, both ends included.
     Number(i64, i64),
+    /// Rules of access rules, separated by commas.
+    AclRules,
     /// Full-match expressions, separated by commas.
     Patterns,
     /// One of these, upper and lower case alike.
@@ -47,6 +50,7 @@ const KEYS: &[(&str, Kind)] = &[
     (BOOTSTRAP_SERVERS, Kind::Servers),
     ("client.id", Kind::Text),
     ("destination.bootstrap.servers", Kind::Servers),
+    ("mirror.acls.include", Kind::AclRules),
     ("mirror.fetch.backoff.ms", Kind::Number(0, INT_MAX)),
     ("mirror.fetch.max.bytes", Kind::Number(1, INT_MAX)),
     ("mirror.fetch.min.bytes", Kind::Number(0, INT_MAX)),
@@ -158,6 +162,7 @@ fn check(key: &str, kind: Kind, value: &str) -> Result<(), BadSetting> {
             Ok(number) if (min..=max).contains(&number) => Ok(()),
             _ => bad(format!("must be a number from {min} to {max}, not {value:?}")),
         },
+        Kind::AclRules => Rules::parse(value).map(|_| ()).or_else(|why| bad(format!("cannot be used: {why}"))),
         Kind::Patterns => match Patterns::compile(&filters::split(value)) {
             Ok(_) => Ok(()),
             Err(cause) => bad(format!("cannot be used: {cause}")),

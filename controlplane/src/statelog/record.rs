@@ -8,6 +8,7 @@
 //! in key and value together, so compaction here goes by facts and not by keys. Types that are not known are kept.
 
 mod acl;
+mod given;
 
 use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
@@ -38,6 +39,8 @@ pub const TYPE_TOPIC: i16 = 102;
 pub const TYPE_PLACEMENT: i16 = 103;
 /// The settings that a topic is to have.
 pub const TYPE_CONFIGS: i16 = 105;
+/// An access rule that a running destination was given.
+pub const TYPE_ACL_GIVEN: i16 = 106;
 /// An access control entry.
 pub const TYPE_ACL: i16 = 104;
 
@@ -64,6 +67,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                 });
             }
             StateRecord::Acl { origin, binding, present } => records.push(acl::encode(origin, binding, *present)),
+            StateRecord::AclGiven { mirror: m, binding, present } => records.push(given::encode(m, binding, *present)),
             StateRecord::Foreign(record) => records.push(record.clone()),
             StateRecord::Mirror { mirror, facts } => {
                 // What comes after it in the log would be taken for positions of a mirror that is created again.
@@ -151,6 +155,7 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
             StateRecord::Configs { mirror, topic, configs: value(record)?.map(TopicConfigs::from_value) }
         }
         TYPE_ACL => acl::decode(key, record)?,
+        TYPE_ACL_GIVEN => given::decode(key, record)?,
         _ => StateRecord::Foreign(record.clone()),
     };
     Ok(vec![fact])

@@ -2,6 +2,7 @@
 
 use crate::mirror::patterns::{BadPattern, Patterns};
 use crate::mirror::settings::Settings;
+use crate::sync::acls::rules::Rules;
 use crate::sync::report::Kind;
 
 /// Which topic settings are synced.
@@ -12,6 +13,8 @@ pub const PROPERTIES_EXCLUDE: &str = "mirror.topic.properties.exclude";
 pub const GROUPS_INCLUDE: &str = "mirror.groups.include";
 /// Which are not, whatever includes them.
 pub const GROUPS_EXCLUDE: &str = "mirror.groups.exclude";
+/// Which access rules are followed.
+pub const ACLS_INCLUDE: &str = "mirror.acls.include";
 /// The addresses of a running destination.
 pub const DESTINATION: &str = "destination.bootstrap.servers";
 /// Time from one sync to the next when nothing is set.
@@ -51,6 +54,14 @@ pub fn properties(settings: &Settings) -> Result<Filter, BadPattern> {
 /// A pattern that cannot be used.
 pub fn groups(settings: &Settings) -> Result<Filter, BadPattern> {
     filter(settings, (GROUPS_INCLUDE, ".*"), (GROUPS_EXCLUDE, ""))
+}
+
+/// The rules of access rules.
+///
+/// # Errors
+/// The first rule that cannot be used, and why.
+pub fn acls(settings: &Settings) -> Result<Rules, String> {
+    Rules::parse(settings.get(ACLS_INCLUDE).map_or("*", String::as_str))
 }
 
 fn filter(settings: &Settings, include: (&str, &str), exclude: (&str, &str)) -> Result<Filter, BadPattern> {

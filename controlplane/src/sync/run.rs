@@ -8,7 +8,7 @@ use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
 use crate::sync::report::{Action, Kind, Report};
 use crate::sync::status::{Status, Statuses, is_due};
-use crate::sync::{configs, filters, groups};
+use crate::sync::{acls, configs, filters, groups};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -96,7 +96,7 @@ async fn one(driver: &Driver, mirror: &str, memory: &mut Memory, dry_run: bool, 
     match report.kind {
         Kind::Configs => configs::apply::run(driver, mirror, &mut source, dry_run, report).await,
         Kind::Groups => groups::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
-        Kind::Acls => report.note = Some("not synced by this version".to_owned()),
+        Kind::Acls => acls::apply::run(driver, mirror, &mut source, dry_run, report).await,
     }
 }
 

@@ -18,3 +18,5 @@ pub const HOST_PARTITION: i16 = 103;
 pub const ACL: i16 = 104;
 /// Record type of [`TopicConfigsKey`].
 pub const TOPIC_CONFIGS: i16 = 105;
+/// Record type of [`GivenAclKey`].
+pub const GIVEN_ACL: i16 = 106;

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
-    ACL, AclKey, AclValue, HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS,
-    LastMirrorEpochsKey, LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey,
-    MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS,
-    TopicConfigEntry, TopicConfigsKey, TopicConfigsValue,
+    ACL, AclKey, AclValue, GIVEN_ACL, GivenAclKey, GivenAclValue, HOST_PARTITION, HostPartitionKey, HostPartitionValue,
+    LAST_MIRROR_EPOCHS, LastMirrorEpochsKey, LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC,
+    MirrorKey, MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue,
+    TOPIC_CONFIGS, TopicConfigEntry, TopicConfigsKey, TopicConfigsValue,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
@@ -61,6 +61,10 @@ fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, Decod
         ACL => {
             let key: AclKey = whole(reader)?;
             ("Acl", acl(key), valued(value, |AclValue {}| json!({}))?)
+        }
+        GIVEN_ACL => {
+            let key: GivenAclKey = whole(reader)?;
+            ("GivenAcl", acl(given(key)), valued(value, |GivenAclValue {}| json!({}))?)
         }
         _ => return Ok(None),
     };
@@ -158,6 +162,20 @@ fn configs(value: TopicConfigsValue) -> Value {
 }
 
 /// The names of the numbers; a number that is not known stands as it is.
+/// What a destination was given is shown as what is kept.
+fn given(key: GivenAclKey) -> AclKey {
+    AclKey {
+        origin_mirror: key.mirror_name,
+        resource_type: key.resource_type,
+        resource_name: key.resource_name,
+        pattern_type: key.pattern_type,
+        principal: key.principal,
+        host: key.host,
+        operation: key.operation,
+        permission_type: key.permission_type,
+    }
+}
+
 fn acl(key: AclKey) -> Value {
     let named = |name: Option<&str>, code: i8| name.map_or_else(|| json!(code), |name| json!(name));
     json!({

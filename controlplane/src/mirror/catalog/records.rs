@@ -1,0 +1,43 @@
+//! pure: the facts that build a mirror and its topics, in an order in which each finds what it is about.
+
+use super::{Mirror, StateRecord, Topic};
+
+impl Mirror {
+    pub(super) fn records<'a>(&'a self, name: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
+        let own = StateRecord::Mirror { mirror: name.to_owned(), facts: Some(self.facts.clone()) };
+        let topics = self.topics.iter().flat_map(move |(topic, facts)| facts.records(name, topic));
+        let given = self.given_acls.iter().map(move |binding| StateRecord::AclGiven {
+            mirror: name.to_owned(),
+            binding: binding.clone(),
+            present: true,
+        });
+        std::iter::once(own).chain(given).chain(topics)
+    }
+}
+
+impl Topic {
+    pub(super) fn records<'a>(&'a self, mirror: &'a str, topic: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
+        let facts = Some(self.facts.clone());
+        let own = StateRecord::Topic { mirror: mirror.to_owned(), topic: topic.to_owned(), facts };
+        let partitions = self.partitions.iter().flat_map(move |(index, partition)| {
+            let (mirror, topic, partition_index) = (mirror.to_owned(), topic.to_owned(), *index);
+            let mut records = Vec::with_capacity(3);
+            if let Some(placement) = partition.placement.clone() {
+                let (mirror, topic) = (mirror.clone(), topic.clone());
+                records.push(StateRecord::Placement { mirror, topic, partition: partition_index, placement });
+            }
+            if let Some(last) = partition.last_mirrored {
+                let (mirror, topic) = (mirror.clone(), topic.clone());
+                records.push(StateRecord::LastMirrored { mirror, topic, partition: partition_index, last });
+            }
+            let (topic_id, standing) = (self.facts.id, partition.standing.clone());
+            records.push(StateRecord::Standing { mirror, topic, topic_id, partition: partition_index, standing });
+            records
+        });
+        let configs = self.configs.iter().map(move |configs| {
+            let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+            StateRecord::Configs { mirror, topic, configs: Some(configs.clone()) }
+        });
+        std::iter::once(own).chain(configs).chain(partitions)
+    }
+}

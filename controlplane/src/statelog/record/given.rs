@@ -1,0 +1,71 @@
+//! pure: access rules that were given to a running destination, as records. One with a number that a newer version gave is kept as it is.
+
+use super::{TYPE_ACL_GIVEN, record, value, whole};
+use crate::mirror::catalog::StateRecord;
+use crate::statelog::batch::KeyValue;
+use twinlog_proto::error::DecodeError;
+use twinlog_proto::messages::state_log::{GivenAclKey, GivenAclValue};
+use twinlog_proto::reader::Reader;
+use twinlog_proto::security::acl::{AclBinding, Codes};
+
+pub(super) fn encode(mirror: &str, binding: &AclBinding, present: bool) -> KeyValue {
+    let Codes { resource_type, pattern_type, operation, permission } = binding.codes();
+    let key = GivenAclKey {
+        mirror_name: mirror.to_owned(),
+        resource_type,
+        resource_name: binding.resource_name.clone(),
+        pattern_type,
+        principal: binding.principal.clone(),
+        host: binding.host.clone(),
+        operation,
+        permission_type: permission,
+    };
+    record(TYPE_ACL_GIVEN, &key, present.then(GivenAclValue::default).as_ref())
+}
+
+pub(super) fn decode(key: Reader<'_>, record: &KeyValue) -> Result<StateRecord, DecodeError> {
+    let key: GivenAclKey = whole(key)?;
+    let present = value::<GivenAclValue>(record)?.is_some();
+    let codes = Codes {
+        resource_type: key.resource_type,
+        pattern_type: key.pattern_type,
+        operation: key.operation,
+        permission: key.permission_type,
+    };
+    Ok(match AclBinding::from_codes(codes, &key.resource_name, &key.principal, &key.host) {
+        Ok(binding) => StateRecord::AclGiven { mirror: key.mirror_name, binding, present },
+        Err(_newer) => StateRecord::Foreign(record.clone()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::catalog::{Catalog, MirrorFacts};
+    use crate::statelog::record::{decode, encode_all};
+
+    #[test]
+    fn what_was_given_survives_replay_and_snapshot_and_goes_with_its_mirror() {
+        let codes = Codes { resource_type: 2, pattern_type: 3, operation: 3, permission: 3 };
+        let binding = AclBinding::from_codes(codes, "orders", "User:alice", "*").unwrap();
+        let given = |present| StateRecord::AclGiven { mirror: "m".into(), binding: binding.clone(), present };
+        let mirror = |facts| StateRecord::Mirror { mirror: "m".into(), facts };
+        let replayed = |facts: &[StateRecord]| {
+            let mut catalog = Catalog::default();
+            for found in encode_all(facts) {
+                decode(&found).unwrap().iter().for_each(|fact| catalog.apply(fact));
+            }
+            catalog
+        };
+        let told = [mirror(Some(MirrorFacts::default())), given(true)];
+        let catalog = replayed(&told);
+        assert_eq!(catalog.mirror("m").unwrap().given_acls.len(), 1);
+        let snapshot: Vec<StateRecord> = catalog.records().collect();
+        assert_eq!(replayed(&snapshot), catalog);
+        let [created, given_then] = told;
+        let emptied = replayed(&[created.clone(), given_then.clone(), given(false)]);
+        assert!(emptied.mirror("m").unwrap().given_acls.is_empty());
+        let anew = replayed(&[created.clone(), given_then, mirror(None), created]);
+        assert!(anew.mirror("m").unwrap().given_acls.is_empty(), "a mirror that is created again gave nothing");
+    }
+}

@@ -1,0 +1,129 @@
+//! Gives a running destination the access rules of the source, and takes away those that we gave; nothing else there is touched.
+
+use crate::driver::Driver;
+use crate::limits::SYNC_ACLS_PER_STEP;
+use crate::mirror::event::MirrorEvent;
+use crate::source::SourceError;
+use crate::sync::acls::apply::change;
+use crate::sync::acls::list;
+use crate::sync::acls::plan::{self, Bindings, Planned};
+use crate::sync::cluster::Cluster;
+use crate::sync::report::{Action, Report};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::create_acls::{AclCreation, CreateAclsRequest};
+use twinlog_proto::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};
+use twinlog_proto::security::acl::AclBinding;
+
+const PLACE: &str = "destination:";
+/// Entries in one request.
+const PER_REQUEST: usize = 500;
+
+/// What came of each entry.
+type Outcomes = Vec<(AclBinding, ErrorCode)>;
+
+/// Brings the destination in line with `wanted`.
+pub async fn run(
+    driver: &Driver,
+    mirror: &str,
+    cluster: &mut Cluster,
+    wanted: &Bindings,
+    dry_run: bool,
+    report: &mut Report,
+) {
+    let there = match list::all(cluster).await {
+        Ok(Some(listed)) => listed.bindings,
+        Ok(None) => {
+            report.note = Some("the destination has no authorizer".to_owned());
+            return;
+        }
+        Err(cause) => return report.fail_at("the destination", &cause),
+    };
+    let given = driver.read(|catalog, _| catalog.mirror(mirror).map(|m| m.given_acls.as_ref().clone()));
+    let Planned { add, remove, gone, .. } = plan::destination(wanted, &there, &given.unwrap_or_default());
+    for binding in &gone {
+        report.add(change(PLACE, binding, Action::Keep, "taken away at the destination since it was given"));
+    }
+    if dry_run {
+        add.iter().for_each(|binding| report.add(change(PLACE, binding, Action::Set, "")));
+        remove.iter().for_each(|binding| report.add(change(PLACE, binding, Action::Remove, "")));
+        return;
+    }
+    let add: Vec<AclBinding> = add.into_iter().collect();
+    let remove: Vec<AclBinding> = remove.into_iter().collect();
+    // Recorded after it was done: what a crash leaves unrecorded counts as somebody else's and is never taken away.
+    for (bindings, present) in [(add, true), (remove, false)] {
+        for some in bindings.chunks(PER_REQUEST) {
+            let outcomes = if present { create(cluster, some).await } else { delete(cluster, some).await };
+            match outcomes {
+                Ok(outcomes) => record(driver, mirror, outcomes, present, report).await,
+                Err(cause) => return report.fail_at("the destination", &cause),
+            }
+        }
+    }
+}
+
+async fn create(cluster: &mut Cluster, bindings: &[AclBinding]) -> Result<Outcomes, SourceError> {
+    let creation = |binding: &AclBinding| {
+        let codes = binding.codes();
+        AclCreation {
+            resource_type: codes.resource_type,
+            resource_name: binding.resource_name.clone(),
+            resource_pattern_type: codes.pattern_type,
+            principal: binding.principal.clone(),
+            host: binding.host.clone(),
+            operation: codes.operation,
+            permission_type: codes.permission,
+        }
+    };
+    let request = CreateAclsRequest { creations: bindings.iter().map(creation).collect() };
+    let answer = cluster.ask(&request).await?;
+    Ok(paired(bindings, answer.results.into_iter().map(|result| result.error_code)))
+}
+
+async fn delete(cluster: &mut Cluster, bindings: &[AclBinding]) -> Result<Outcomes, SourceError> {
+    let filter = |binding: &AclBinding| {
+        let codes = binding.codes();
+        DeleteAclsFilter {
+            resource_type_filter: codes.resource_type,
+            resource_name_filter: Some(binding.resource_name.clone()),
+            pattern_type_filter: codes.pattern_type,
+            principal_filter: Some(binding.principal.clone()),
+            host_filter: Some(binding.host.clone()),
+            operation: codes.operation,
+            permission_type: codes.permission,
+        }
+    };
+    let request = DeleteAclsRequest { filters: bindings.iter().map(filter).collect() };
+    let answer = cluster.ask(&request).await?;
+    let code = |result: twinlog_proto::messages::delete_acls::DeleteAclsFilterResult| {
+        let of_entry = result.matching_acls.iter().map(|acl| acl.error_code).find(|code| *code != 0);
+        if result.error_code == 0 { of_entry.unwrap_or(0) } else { result.error_code }
+    };
+    Ok(paired(bindings, answer.filter_results.into_iter().map(code)))
+}
+
+/// Each entry with the code that stands in its place of the answer.
+fn paired(bindings: &[AclBinding], codes: impl Iterator<Item = i16>) -> Outcomes {
+    let codes = codes.map(ErrorCode).chain(std::iter::repeat(ErrorCode::UNKNOWN_SERVER_ERROR));
+    bindings.iter().cloned().zip(codes).collect()
+}
+
+async fn record(driver: &Driver, mirror: &str, outcomes: Outcomes, present: bool, report: &mut Report) {
+    let action = if present { Action::Set } else { Action::Remove };
+    let mut done = Vec::new();
+    for (binding, code) in outcomes {
+        if code.is_none() {
+            report.add(change(PLACE, &binding, action, ""));
+            done.push(MirrorEvent::AclGiven { mirror: mirror.to_owned(), binding, present });
+        } else {
+            report.add(change(PLACE, &binding, Action::Fail, &format!("the destination refuses it: {code}")));
+        }
+    }
+    while !done.is_empty() {
+        let later = done.split_off(done.len().min(SYNC_ACLS_PER_STEP));
+        let some = std::mem::replace(&mut done, later);
+        if let Err(cause) = driver.change(move |_, _| (some, ())).await {
+            report.fail(ErrorCode::KAFKA_STORAGE_ERROR, cause.to_string());
+        }
+    }
+}
