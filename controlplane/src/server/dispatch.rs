@@ -120,11 +120,7 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
         api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog)),
         api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
         api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
-        api::DESCRIBE_MIRRORS => call.read(|request, catalog, view| {
-            let mut response = rpc::describe_mirrors::handle(request, catalog, view);
-            driver.book().read(|statuses| crate::sync::describe::add(&mut response, catalog, statuses));
-            response
-        }),
+        api::DESCRIBE_MIRRORS => call.describe_mirrors(),
         api::LAST_MIRRORED_OFFSETS => {
             call.read(|request, catalog, _| rpc::last_mirrored_offsets::handle(request, catalog))
         }
@@ -221,6 +217,14 @@ impl Call<'_> {
         };
         let changed = self.driver.change(decided).await;
         self.answer(&changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
+    }
+
+    fn describe_mirrors(&self) -> Result<Vec<u8>, Close> {
+        self.read(|request, catalog, view| {
+            let mut response = rpc::describe_mirrors::handle(request, catalog, view);
+            self.driver.book().read(|statuses| crate::sync::describe::add(&mut response, catalog, statuses));
+            response
+        })
     }
 
     /// A producer that wants no answer gets none.
