@@ -5,6 +5,7 @@
 
 use crate::error::Fatal;
 use crate::limits;
+use crate::metrics::Detail;
 use crate::rpc::authorize::Authorizer;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -36,6 +37,8 @@ pub struct Config {
     pub refresh_interval: Duration,
     /// How callers are judged.
     pub authorizer: Authorizer,
+    /// Metrics for each topic and each partition.
+    pub metrics_detail: Detail,
 }
 
 /// When a failed partition is tried again.
@@ -94,6 +97,10 @@ struct ControlPlaneText {
     authorizer: Option<String>,
     #[serde(default)]
     super_users: Vec<String>,
+    #[serde(default)]
+    metrics_per_topic: bool,
+    #[serde(default)]
+    metrics_per_partition: bool,
 }
 
 impl Config {
@@ -162,6 +169,7 @@ impl Config {
             retry,
             refresh_interval: Duration::from_millis(refresh_ms),
             authorizer: authorizer(cp.authorizer.as_deref(), cp.super_users)?,
+            metrics_detail: Detail { topics: cp.metrics_per_topic, partitions: cp.metrics_per_partition },
         })
     }
 }

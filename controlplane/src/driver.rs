@@ -6,6 +6,7 @@
 //! durable state only.
 
 use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_PARTITIONS_MAX, COMMIT_QUEUE_MAX, DECIDE_EVENTS_AT_A_TIME};
+use crate::metrics::tally::Tally;
 use crate::mirror::catalog::{Catalog, StateRecord};
 use crate::mirror::decide::{Decided, Draft, PartitionKey, Room};
 use crate::mirror::event::MirrorEvent;
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, debug, enabled, error, info, warn};
 use twinlog_proto::mirror_state::MirrorState;
@@ -43,6 +44,7 @@ struct Shared {
     armed: RefCell<BTreeMap<PartitionKey, i16>>,
     slots: Rc<dyn Slots>,
     book: Rc<Book>,
+    tally: Tally,
 }
 
 /// The driver's own side; `run` is its task.
@@ -102,6 +104,7 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         armed: RefCell::default(),
         slots: parts.slots,
         book: Rc::default(),
+        tally: Tally::default(),
     });
     let task = DriverTask {
         queue,
@@ -132,6 +135,12 @@ impl Driver {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble.borrow().clone()
+    }
+
+    /// What the control plane counts of its own work.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.shared.tally
     }
 
     /// Lets `look` read the catalog together with the board.
@@ -241,7 +250,10 @@ impl DriverTask {
         let Decided { catalog, records, send, removed, armed } = decided;
         let is_end = records.iter().any(|record| matches!(record, StateRecord::LastMirrored { .. }));
         steps::passed(if is_end { Step::EndDecided } else { Step::ChangeDecided });
-        let records = match self.persist(records, is_end).await {
+        let (began, count) = (Instant::now(), records.len());
+        let persisted = self.persist(records, is_end).await;
+        self.shared.tally.commits.count(began.elapsed(), count, persisted.is_ok());
+        let records = match persisted {
             Ok(records) => records,
             Err(cause) => {
                 error!(%cause, "a change could not be made durable");

@@ -1,9 +1,9 @@
 //! Files that are replaced as a whole: written aside, synced, renamed, and the folder synced.
 
 use crate::steps::{self, Step};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Owner may read and write; nobody else may see secrets.
@@ -56,6 +56,27 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Takes the rights of others away from the files in `folder` and the folders below, for some hold secrets: a copy that was
+/// put back may have come with more.
+///
+/// # Errors
+/// As the file system says, for a file that is ours; what somebody else owns stays as it is.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            make_private(&entry.path())?;
+        } else if kind.is_file() && entry.metadata()?.permissions().mode() & 0o077 != 0 {
+            match std::fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE)) {
+                Err(cause) if cause.kind() != io::ErrorKind::PermissionDenied => return Err(cause),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -65,7 +86,17 @@ fn aside(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_copy_that_was_put_back_becomes_private_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("assignments/m.assignment");
+        std::fs::create_dir(folder.path().join("assignments")).unwrap();
+        std::fs::write(&path, b"secret").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        make_private(folder.path()).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, PRIVATE);
+    }
 
     #[test]
     fn a_replaced_file_is_private_and_nothing_is_left_beside_it() {

@@ -95,6 +95,12 @@ pub const SOURCE_ASK: Duration = Duration::from_secs(10);
 pub const SOURCE_CONNECT: Duration = Duration::from_secs(3);
 /// Addresses of `bootstrap.servers` that are tried.
 pub const BOOTSTRAP_SERVERS_MAX: usize = 64;
+/// Time to follow where the topics of a source come from, that is, to look for loops.
+pub const TRAIL_TIME: Duration = Duration::from_secs(5);
+/// Mirrors in a row that are followed.
+pub const TRAIL_DEPTH_MAX: usize = 8;
+/// Clusters that are asked for their mirrors in one such search.
+pub const TRAIL_CLUSTERS_MAX: usize = 64;
 /// How often it is looked which sources are to be asked.
 pub const FOLLOW_TICK: Duration = Duration::from_millis(100);
 /// Sources that are asked at the same time.

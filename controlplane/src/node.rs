@@ -7,15 +7,15 @@ use crate::files;
 use crate::follow;
 use crate::limits::{CONNECTIONS_MAX, HTTP_CONNECTIONS_MAX};
 use crate::memory::Memory;
-use crate::metrics::{self, Facts};
 use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
 use crate::rpc::authorize::{ANONYMOUS, Authorizer};
 use crate::server::conn::{self, Identity};
-use crate::server::http::{self, Answer, Page};
+use crate::server::http;
 use crate::server::listener;
+use crate::server::pages::Pages;
 use crate::statelog::load::{Loaded, load};
 use crate::statelog::writer;
 use crate::steps::{self, Step};
@@ -26,6 +26,7 @@ use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 use tokio::net::TcpListener;
@@ -110,12 +111,21 @@ impl Node {
         spawn_local(task.run());
         spawn_local(Rc::clone(&link).keep());
         spawn_local(watch::board(driver.clone(), Rc::clone(&link), Rc::clone(&sender), config.retry));
-        spawn_local(follow::task::run(driver.clone(), config.refresh_interval));
+        let own = Rc::from(identity.cluster_id.as_str());
+        spawn_local(follow::task::run(driver.clone(), own, config.refresh_interval));
         spawn_local(watch::paces(Rc::clone(&link)));
         spawn_local(sync::run::keep(driver.clone()));
         let identity = Rc::new(identity);
         let open = Rc::new(Cell::new(0));
-        let pages = Pages { driver: driver.clone(), link, sender, connections: Rc::clone(&open) };
+        let folders = config.data.iter().chain([&config.state]).cloned().collect();
+        let pages = Pages {
+            driver: driver.clone(),
+            link,
+            sender,
+            connections: Rc::clone(&open),
+            folders,
+            detail: config.metrics_detail,
+        };
         let clients = listener::serve(kafka, CONNECTIONS_MAX, open, move |stream, peer| {
             conn::serve(stream, peer, driver.clone(), Rc::clone(&identity))
         });
@@ -126,50 +136,6 @@ impl Node {
         spawn_local(clients);
         spawn_local(scrapers);
         stop.await;
-    }
-}
-
-#[derive(Clone)]
-struct Pages {
-    driver: Driver,
-    link: Rc<Link>,
-    sender: Rc<Sender>,
-    connections: Rc<Cell<usize>>,
-}
-
-impl Pages {
-    fn render(&self, page: Page) -> Answer {
-        let mut troubles = Vec::new();
-        if !self.link.is_attached() {
-            troubles.push(self.link.absent_because());
-        }
-        troubles.extend(self.link.broken());
-        troubles.extend(self.link.silent_cores().iter().map(|core| format!("core {core} of the data plane hangs")));
-        troubles.extend(self.driver.trouble());
-        troubles.extend(self.sender.trouble());
-        let healthy = troubles.is_empty();
-        let facts = Facts {
-            data_plane_pid: self.link.pid(),
-            cores: if page == Page::Metrics { self.link.core_numbers() } else { Vec::new() },
-            connections: self.connections.get(),
-            troubles,
-        };
-        match page {
-            Page::Metrics => Answer {
-                status: "200 OK",
-                content_type: "text/plain; version=0.0.4; charset=utf-8",
-                body: self.driver.read(|catalog, view| {
-                    let mut page = metrics::prometheus(catalog, view, &facts);
-                    self.driver.book().read(|statuses| sync::metrics::prometheus(&mut page, catalog, statuses));
-                    page
-                }),
-            },
-            Page::Health => Answer {
-                status: if healthy { "200 OK" } else { "503 Service Unavailable" },
-                content_type: "text/plain; charset=utf-8",
-                body: metrics::health(&self.driver.catalog(), &facts),
-            },
-        }
     }
 }
 
@@ -194,8 +160,14 @@ fn lock(state: &Path) -> Result<File, Fatal> {
     };
     std::fs::create_dir_all(state).map_err(|cause| unusable(&cause))?;
     let path = state.join(LOCK_FILE);
-    let file =
-        OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|cause| unusable(&cause))?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|cause| unusable(&cause))?;
+    files::make_private(state).map_err(|cause| unusable(&cause))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Fatal::new(

@@ -8,6 +8,7 @@ mod bad_input;
 mod command_line;
 mod crash;
 mod demo;
+mod follow;
 mod full_disk;
 mod killed_at_every_step;
 mod leader_moves;

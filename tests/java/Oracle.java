@@ -17,6 +17,8 @@ public final class Oracle {
         return switch (verb) {
             case "create" -> Topics.create(ask);
             case "alter" -> Topics.alter(ask);
+            case "add-partitions" -> Topics.addPartitions(ask);
+            case "commit" -> Topics.commit(ask);
             case "describe" -> Topics.describe(ask);
             case "settings" -> Syncs.settings(ask);
             case "own-settings" -> Syncs.ownSettings(ask);

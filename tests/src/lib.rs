@@ -12,6 +12,7 @@ pub mod kafka_log;
 pub mod oracle;
 pub mod place;
 pub mod process;
+pub mod prometheus;
 pub mod standby;
 pub mod tidy;
 pub mod wild;

@@ -112,6 +112,11 @@ pub(super) fn number(value: Option<i64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Prints what a person should know of a command that was done, on stderr.
+pub(super) fn note(text: &str) {
+    drop(writeln!(io::stderr(), "twinlog: note: {text}"));
+}
+
 /// Prints why a command failed on stderr, in one line.
 pub(super) fn failure(failure: &Failure) {
     // When stderr is gone too there is nobody left to tell; the exit code still says it.

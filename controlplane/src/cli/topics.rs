@@ -164,6 +164,9 @@ fn finish(
         return describe::refuse(refused.error_code, message, &format!("topic {} is not {done}", refused.topic));
     }
     describe::refuse(code, message, &format!("topics are not {done}"))?;
+    if let Some(note) = message {
+        output::note(note);
+    }
     if outcomes.is_empty() && !args.ask.json {
         output::line("no topic matches now")?;
     }

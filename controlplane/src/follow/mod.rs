@@ -5,6 +5,7 @@
 
 pub mod exclusion;
 pub mod internal;
+pub mod loops;
 pub mod news;
 pub mod question;
 pub mod task;

@@ -47,13 +47,18 @@ pub fn news(catalog: &Catalog, name: &str, learnt: &Learnt, slots_free: usize) -
             events.extend(verdict::on_topic(name, topic, known, &verdict::gone()));
         }
     }
-    let mut room = Room { mirror: name, slots_free, notes: Vec::new() };
+    let mut room = Room::new(name, mirror, slots_free);
+    room.notes.extend(learnt.answer.trail.notes.iter().cloned());
     for source in learnt.answer.topics.values().flatten() {
+        if let Some(told) = learnt.answer.trail.would_loop(name, ours, &source.name) {
+            events.extend(circled(name, mirror, source, &told, &mut room));
+            continue;
+        }
         match (catalog.owner_of(&source.name), mirror.topics.get(&source.name)) {
             (_, Some(known)) if known.facts.id.is_zero() => {}
             (_, Some(known)) => events.extend(followed(name, known, source, &mut room)),
             (Some(_), None) => {}
-            (None, None) => events.extend(discovered(mirror, source, &mut room)),
+            (None, None) => events.extend(discovered(source, &mut room)),
         }
     }
     if internal::are_followed(&mirror.facts.settings) && internal::has_topics(mirror) {
@@ -64,14 +69,26 @@ pub fn news(catalog: &Catalog, name: &str, learnt: &Learnt, slots_free: usize) -
     News { events, notes: room.notes }
 }
 
-/// The slots that are left for what is new.
+/// What may come in: by the patterns, and as far as slots are left.
 struct Room<'a> {
     mirror: &'a str,
+    include: Patterns,
+    exclude: Patterns,
     slots_free: usize,
     notes: Vec<String>,
 }
 
-impl Room<'_> {
+impl<'a> Room<'a> {
+    fn new(name: &'a str, mirror: &Mirror, slots_free: usize) -> Self {
+        let patterns = |texts: &[String]| Patterns::compile(texts).unwrap_or_default();
+        let (include, exclude) = (patterns(&mirror.facts.include), patterns(&mirror.facts.exclude));
+        Self { mirror: name, include, exclude, slots_free, notes: Vec::new() }
+    }
+
+    fn wants(&self, source: &SourceTopic) -> bool {
+        !is_internal(source) && self.include.matches(&source.name) && !self.exclude.matches(&source.name)
+    }
+
     fn takes(&mut self, topic: &str, more: i32) -> bool {
         let more = usize::try_from(more).unwrap_or(0);
         let fits = more <= self.slots_free;
@@ -89,12 +106,21 @@ impl Room<'_> {
 /// Lines that are said of one answer.
 const NOTES_MAX: usize = 10;
 
-fn discovered(mirror: &Mirror, source: &SourceTopic, room: &mut Room<'_>) -> Option<MirrorEvent> {
-    let patterns = |texts: &[String]| Patterns::compile(texts).ok();
-    let (include, exclude) = (patterns(&mirror.facts.include)?, patterns(&mirror.facts.exclude)?);
+/// A topic that would go in a circle: one that flows is ended, one that is new is not begun.
+fn circled(name: &str, mirror: &Mirror, source: &SourceTopic, told: &str, room: &mut Room<'_>) -> Vec<MirrorEvent> {
+    match mirror.topics.get(&source.name) {
+        Some(known) => verdict::on_topic(name, &source.name, known, &verdict::circle(told)).collect(),
+        None => {
+            let wanted = room.wants(source) && room.notes.len() < NOTES_MAX;
+            room.notes.extend(wanted.then(|| told.to_owned()));
+            Vec::new()
+        }
+    }
+}
+
+fn discovered(source: &SourceTopic, room: &mut Room<'_>) -> Option<MirrorEvent> {
     // A stopped or paused topic is bound to the mirror, so it is not discovered again.
-    let wanted = !is_internal(source) && include.matches(&source.name) && !exclude.matches(&source.name);
-    (wanted && room.takes(&source.name, source.partition_count))
+    (room.wants(source) && room.takes(&source.name, source.partition_count))
         .then(|| MirrorEvent::Started { mirror: room.mirror.to_owned(), topic: source.clone() })
 }
 

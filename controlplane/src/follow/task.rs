@@ -3,13 +3,13 @@
 //! Sources that did not answer the last time have fewer places than the others, so that however many of them are silent, those
 //! that answer are asked when it is their time.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, now_ms};
 use crate::follow::news::{Learnt, News, news};
 use crate::follow::question::{Question, due_after, question};
 use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, SOURCE_ASKS_MAX};
 use crate::mirror::catalog::Catalog;
 use crate::plane::view::View;
-use crate::source::topics;
+use crate::source::{topics, trail};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 /// Asks for ever; mirrors without an interval of their own every `interval`.
-pub async fn run(driver: Driver, interval: Duration) {
+pub async fn run(driver: Driver, own_cluster_id: Rc<str>, interval: Duration) {
     let places = Places { sound: Semaphore::new(SOURCE_ASKS_MAX), doubtful: Semaphore::new(DOUBTFUL_ASKS_MAX) };
     let places = Rc::new(places);
     let mut rounds: BTreeMap<String, Rc<RefCell<Round>>> = BTreeMap::new();
@@ -28,6 +28,7 @@ pub async fn run(driver: Driver, interval: Duration) {
         sleep(FOLLOW_TICK).await;
         let catalog = driver.catalog();
         rounds.retain(|name, _| catalog.mirror(name).is_some());
+        driver.tally().retain(|name| catalog.mirror(name).is_some());
         for (name, mirror) in catalog.mirrors() {
             let round = rounds.entry(name.to_owned()).or_insert_with(|| Rc::new(RefCell::new(Round::new())));
             let Some(after) = due_after(mirror, interval) else { continue };
@@ -35,7 +36,8 @@ pub async fn run(driver: Driver, interval: Duration) {
                 continue;
             }
             round.borrow_mut().asking = true;
-            spawn_local(one(driver.clone(), name.to_owned(), Rc::clone(round), Rc::clone(&places)));
+            let own = Rc::clone(&own_cluster_id);
+            spawn_local(one(driver.clone(), name.to_owned(), Rc::clone(round), Rc::clone(&places), own));
         }
     }
 }
@@ -63,7 +65,7 @@ impl Round {
     }
 }
 
-async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: Rc<Places>) {
+async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: Rc<Places>, own: Rc<str>) {
     let places = if round.borrow().answered { &places.sound } else { &places.doubtful };
     let place = places.acquire().await;
     // As it is now, not as it was when the round was due.
@@ -71,11 +73,13 @@ async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: 
     if let Some(Question { servers, wanted, waiting }) = asked {
         let answer = topics::ask_thoroughly(&servers, &wanted).await;
         let answered = answer.is_ok();
+        driver.tally().asked(&mirror, answered, now_ms());
         let before = std::mem::replace(&mut round.borrow_mut().answered, answered);
         match answer {
             Err(cause) if before => warn!(mirror, %cause, "the source was not asked for what is new; trying again"),
             Err(cause) => debug!(mirror, %cause, "the source was not asked for what is new"),
-            Ok(answer) => {
+            Ok(mut answer) => {
+                answer.trail = trail::follow(&servers, &answer, &own).await;
                 if !before {
                     info!(mirror, "the source answers again");
                 }

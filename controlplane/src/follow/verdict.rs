@@ -29,6 +29,12 @@ pub fn recreated(there: Uuid, here: Uuid) -> String {
     )
 }
 
+/// The topic comes back to where it is mirrored to.
+#[must_use]
+pub fn circle(told: &str) -> String {
+    format!("loop: {told}, then start it again")
+}
+
 /// The servers belong to another cluster.
 #[must_use]
 pub fn other_cluster(there: &str, ours: &str) -> String {

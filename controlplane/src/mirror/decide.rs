@@ -124,8 +124,12 @@ impl<'a> Draft<'a> {
             }
             MirrorEvent::Settings { mirror, settings } => {
                 let mut facts = self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?.facts.clone();
-                facts.settings = settings;
-                self.touched.entry(mirror.clone()).or_default();
+                let before = facts.settings.clone();
+                facts.configure(settings);
+                // What the control plane alone follows is no reason to tell the data plane anything.
+                if !before.of_data_plane().eq(facts.settings.of_data_plane()) {
+                    self.touched.entry(mirror.clone()).or_default();
+                }
                 self.record(StateRecord::Mirror { mirror, facts: Some(facts) });
                 Ok(())
             }

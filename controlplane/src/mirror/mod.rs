@@ -8,4 +8,5 @@ pub mod event;
 pub mod machine;
 pub mod patterns;
 pub mod placement;
+pub mod re2;
 pub mod settings;

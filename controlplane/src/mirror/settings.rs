@@ -7,18 +7,22 @@ use crate::limits::{
     BOOTSTRAP_SERVERS_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
 };
 use crate::mirror::patterns::Patterns;
+use crate::mirror::re2;
 use crate::sync::acls::rules::Rules;
-use crate::sync::filters;
-use std::collections::BTreeMap;
 
-/// Settings of one mirror, by key.
-pub type Settings = BTreeMap<String, String>;
+mod values;
+
+pub use values::{MASKED, Settings};
 
 /// The addresses of the source.
 pub const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
 /// The cluster id that the source must have.
 pub const SOURCE_CLUSTER_ID: &str = "mirror.source.cluster.id";
 
+/// Patterns of topics that start by themselves.
+pub const INCLUDE: &str = "mirror.topics.include";
+/// Patterns of topics that are not mirrored, however they were named.
+pub const EXCLUDE: &str = "mirror.topics.exclude";
 /// Whether the internal topics that a standby needs are mirrored.
 pub const INTERNAL_TOPICS: &str = "mirror.internal.topics";
 /// How often the source is asked for what is new.
@@ -33,17 +37,24 @@ enum Kind {
     Secret,
     /// `HOST:PORT`, separated by commas.
     Servers,
+    /// RE2 patterns of whole names, separated by commas.
+    Patterns,
     /// A number in this range, both ends included.
     Number(i64, i64),
     /// Rules of access rules, separated by commas.
     AclRules,
-    /// Full-match expressions, separated by commas.
-    Patterns,
     /// One of these, upper and lower case alike.
     OneOf(&'static [&'static str]),
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
+
+/// The data plane's bounds of pauses, waits and sizes.
+const PAUSE_MS_MAX: i64 = 10_000;
+const WAIT_MS_MAX: i64 = 300_000;
+const TIMEOUT_MS_MAX: i64 = 3_600_000;
+const FETCH_BYTES_MAX: i64 = INT_MAX - (128 << 20);
+const RECEIVE_BUFFER_BYTES_MAX: i64 = 1 << 30;
 
 /// All keys, sorted.
 const KEYS: &[(&str, Kind)] = &[
@@ -51,29 +62,31 @@ const KEYS: &[(&str, Kind)] = &[
     ("client.id", Kind::Text),
     ("destination.bootstrap.servers", Kind::Servers),
     ("mirror.acls.include", Kind::AclRules),
-    ("mirror.fetch.backoff.ms", Kind::Number(0, INT_MAX)),
-    ("mirror.fetch.max.bytes", Kind::Number(1, INT_MAX)),
+    ("mirror.fetch.backoff.ms", Kind::Number(0, PAUSE_MS_MAX)),
+    ("mirror.fetch.max.bytes", Kind::Number(1, FETCH_BYTES_MAX)),
     ("mirror.fetch.min.bytes", Kind::Number(0, INT_MAX)),
-    ("mirror.fetch.response.max.bytes", Kind::Number(1, INT_MAX)),
-    ("mirror.fetch.wait.max.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.fetch.response.max.bytes", Kind::Number(1, FETCH_BYTES_MAX)),
+    ("mirror.fetch.wait.max.ms", Kind::Number(0, WAIT_MS_MAX)),
     ("mirror.groups.exclude", Kind::Patterns),
     ("mirror.groups.include", Kind::Patterns),
     (INTERNAL_TOPICS, Kind::OneOf(&["standby", "none"])),
     (REFRESH_INTERVAL, Kind::Number(REFRESH_INTERVAL_MS_MIN as i64, REFRESH_INTERVAL_MS_MAX as i64)),
-    ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, INT_MAX)),
-    ("mirror.socket.timeout.ms", Kind::Number(1, INT_MAX)),
+    ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, RECEIVE_BUFFER_BYTES_MAX)),
+    ("mirror.socket.timeout.ms", Kind::Number(1, TIMEOUT_MS_MAX)),
     (SOURCE_CLUSTER_ID, Kind::Text),
     ("mirror.sync.acls.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.sync.configs.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.sync.groups.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.topic.properties.exclude", Kind::Patterns),
     ("mirror.topic.properties.include", Kind::Patterns),
-    ("request.timeout.ms", Kind::Number(1, INT_MAX)),
+    (EXCLUDE, Kind::Patterns),
+    (INCLUDE, Kind::Patterns),
+    ("request.timeout.ms", Kind::Number(1, TIMEOUT_MS_MAX)),
     ("sasl.jaas.config", Kind::Secret),
     ("sasl.mechanism", Kind::Text),
     ("security.protocol", Kind::OneOf(&["PLAINTEXT"])),
     ("socket.connection.setup.timeout.max.ms", Kind::Number(1, INT_MAX)),
-    ("socket.connection.setup.timeout.ms", Kind::Number(1, INT_MAX)),
+    ("socket.connection.setup.timeout.ms", Kind::Number(1, TIMEOUT_MS_MAX)),
     ("ssl.ca.location", Kind::Text),
     ("ssl.endpoint.identification.algorithm", Kind::Text),
     ("ssl.key.password", Kind::Secret),
@@ -98,7 +111,7 @@ pub struct BadSetting(pub String);
 /// # Errors
 /// The first key that is unknown or whose value cannot be used, by name.
 pub fn checked<'a>(given: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Result<Settings, BadSetting> {
-    let mut settings = Settings::new();
+    let mut settings = Settings::default();
     for (key, value) in given {
         let kind = kind(key)?;
         // A null is how Kafka's clients say "the default".
@@ -117,18 +130,70 @@ pub fn checked<'a>(given: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) 
     Ok(settings)
 }
 
-/// What a key's value may be.
+/// What the value of `key` may be.
 fn kind(key: &str) -> Result<Kind, BadSetting> {
-    let found = KEYS.iter().find(|(known, _)| *known == key).map(|(_, kind)| *kind);
-    found.ok_or_else(|| BadSetting(format!("unknown mirror setting `{key}`; remove it")))
+    match KEYS.iter().find(|(known, _)| *known == key) {
+        Some((_, kind)) => Ok(*kind),
+        None => {
+            let nearest = KEYS.iter().map(|(known, _)| (distance(key, known), *known)).min();
+            // Beyond that it is not the same word any more.
+            let near = nearest.filter(|(distance, known)| *distance <= known.len() / 3);
+            let hint = near.map_or("remove it".to_owned(), |(_, known)| format!("did you mean `{known}`?"));
+            let key: String = key.chars().take(KEY_CHARS_SHOWN).collect();
+            Err(BadSetting(format!("unknown mirror setting `{key}`; {hint}")))
+        }
+    }
+}
+
+/// Characters of an unknown key that are repeated, and that are compared with the known ones.
+const KEY_CHARS_SHOWN: usize = 100;
+
+/// How many characters differ: put in, left out, or another one.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().take(KEY_CHARS_SHOWN).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// Whether there is such a key.
 ///
 /// # Errors
-/// When there is none.
+/// That there is none, with the nearest one.
 pub fn known(key: &str) -> Result<(), BadSetting> {
-    kind(key).map(|_| ())
+    kind(key).map(|_kind| ())
+}
+
+/// The entries of the value of a key whose values are lists; `None` when they are not.
+#[must_use]
+pub fn entries(key: &str, value: &str) -> Option<Vec<String>> {
+    match kind(key).ok()? {
+        Kind::Patterns | Kind::AclRules => Some(re2::split(value)),
+        Kind::Servers => Some(value.split(',').map(|entry| entry.trim().to_owned()).collect()),
+        Kind::Text | Kind::Secret | Kind::Number(..) | Kind::OneOf(_) => None,
+    }
+}
+
+/// Whether the data plane goes by the setting; what only the control plane follows must not move a stream.
+#[must_use]
+pub fn is_of_data_plane(key: &str) -> bool {
+    const OURS: [&str; 7] = [
+        "mirror.topics.",
+        "mirror.topic.",
+        "mirror.groups.",
+        "mirror.acls.",
+        "mirror.sync.",
+        "mirror.metadata.",
+        "destination.",
+    ];
+    key != INTERNAL_TOPICS && !OURS.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether the value of `key` must not be shown.
@@ -158,15 +223,15 @@ fn check(key: &str, kind: Kind, value: &str) -> Result<(), BadSetting> {
     }
     match kind {
         Kind::Text | Kind::Secret => Ok(()),
+        Kind::Patterns => match Patterns::compile(&re2::split(value)) {
+            Ok(_) => Ok(()),
+            Err(cause) => bad(format!("is not usable: {cause}")),
+        },
         Kind::Number(min, max) => match value.trim().parse::<i64>() {
             Ok(number) if (min..=max).contains(&number) => Ok(()),
             _ => bad(format!("must be a number from {min} to {max}, not {value:?}")),
         },
         Kind::AclRules => Rules::parse(value).map(|_| ()).or_else(|why| bad(format!("cannot be used: {why}"))),
-        Kind::Patterns => match Patterns::compile(&filters::split(value)) {
-            Ok(_) => Ok(()),
-            Err(cause) => bad(format!("cannot be used: {cause}")),
-        },
         Kind::OneOf(choices) if choices.iter().any(|choice| choice.eq_ignore_ascii_case(value.trim())) => Ok(()),
         Kind::OneOf(choices) => bad(format!("can only be {} in this version, not {value:?}", choices.join(", "))),
         Kind::Servers => {
@@ -208,7 +273,10 @@ mod tests {
     fn what_is_wrong_is_named() {
         let servers = (BOOTSTRAP_SERVERS, Some("a:1"));
         for (given, name) in [
-            (vec![servers, ("compression.typo", Some("x"))], "compression.typo"),
+            (vec![servers, ("compression.typo", Some("x"))], "compression.typo`; remove it"),
+            (vec![servers, ("mirror.topic.include", Some("x"))], "did you mean `mirror.topics.include`?"),
+            (vec![servers, (INCLUDE, Some("a,(b"))], "(b"),
+            (vec![servers, (REFRESH_INTERVAL, Some("99"))], REFRESH_INTERVAL),
             (vec![("client.id", Some("x"))], BOOTSTRAP_SERVERS),
             (vec![(BOOTSTRAP_SERVERS, Some("nohost"))], "nohost"),
             (vec![(BOOTSTRAP_SERVERS, Some("a:0"))], "a:0"),
@@ -219,6 +287,25 @@ mod tests {
         ] {
             let BadSetting(text) = check_all(&given).unwrap_err();
             assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_distance_counts_what_differs() {
+        for (a, b, wanted) in
+            [("", "abc", 3), ("abc", "abc", 0), ("abd", "abc", 1), ("bc", "abc", 1), ("acb", "abc", 2)]
+        {
+            assert_eq!((distance(a, b), distance(b, a)), (wanted, wanted), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_bad_secret_is_refused_without_being_repeated() {
+        let long = format!("hunter2{}", "x".repeat(SETTING_CHARS_MAX));
+        let servers = (BOOTSTRAP_SERVERS, Some("a:1"));
+        for (key, _) in KEYS.iter().filter(|(_, kind)| matches!(kind, Kind::Secret)) {
+            let BadSetting(text) = check_all(&[servers, (key, Some(&long))]).unwrap_err();
+            assert!(text.contains(key) && !text.contains("hunter2"), "{text}");
         }
     }
 

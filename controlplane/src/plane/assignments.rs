@@ -27,7 +27,7 @@ pub fn assignment(name: &str, mirror: &Mirror) -> Assignment {
         settings: mirror
             .facts
             .settings
-            .iter()
+            .of_data_plane()
             .map(|(name, value)| AssignedSetting { name: name.clone(), value: Some(value.clone()) })
             .collect(),
         topics: mirror.topics.iter().filter_map(|(name, topic)| topic_part(name, topic)).collect(),

@@ -71,7 +71,8 @@ fn check(
         let message = "bootstrap.servers names this node itself; give the source cluster's brokers";
         return Err(Refusal::new(ErrorCode::INVALID_CONFIG, message));
     }
-    let facts = MirrorFacts { source_cluster_id, settings: settings.clone(), ..MirrorFacts::default() };
+    let mut facts = MirrorFacts { source_cluster_id, ..MirrorFacts::default() };
+    facts.configure(settings.clone());
     Ok(MirrorEvent::Created { mirror: request.mirror_name.clone(), facts })
 }
 

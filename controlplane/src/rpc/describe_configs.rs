@@ -1,7 +1,7 @@
 //! pure: DescribeConfigs: the settings of mirrors, and of mirrored topics what is known of them.
 
-use crate::mirror::catalog::Catalog;
-use crate::mirror::settings;
+use crate::mirror::catalog::{Catalog, MirrorFacts};
+use crate::mirror::settings::{self, EXCLUDE, INCLUDE, INTERNAL_TOPICS};
 use crate::rpc::{Refusal, once, topic_configs};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_configs::{
@@ -13,6 +13,8 @@ const RESOURCE_TOPIC: i8 = 2;
 const RESOURCE_MIRROR: i8 = 64;
 /// Config source codes: set on the topic; set on the mirror is told the same way.
 const SOURCE_RESOURCE: i8 = 1;
+const SOURCE_DEFAULT: i8 = 5;
+const DEFAULTS: [(&str, &str); 3] = [(EXCLUDE, ""), (INCLUDE, ""), (INTERNAL_TOPICS, "standby")];
 
 /// The answer.
 #[must_use]
@@ -30,7 +32,7 @@ fn one(
     let name = resource.resource_name.as_str();
     let found = match resource.resource_type {
         RESOURCE_MIRROR => match catalog.mirror(name) {
-            Some(mirror) => Ok(mirror.facts.settings.iter().map(|(key, value)| mirror_config(key, value)).collect()),
+            Some(mirror) => Ok(mirror_configs(&mirror.facts)),
             None => Err(Refusal::unknown_mirror(name)),
         },
         RESOURCE_TOPIC => match catalog.owner_of(name) {
@@ -60,13 +62,24 @@ fn one(
     }
 }
 
-fn mirror_config(key: &str, value: &str) -> DescribeConfigsResourceResult {
+/// What is set, and of what is not set the defaults that people look for.
+fn mirror_configs(facts: &MirrorFacts) -> Vec<DescribeConfigsResourceResult> {
+    let set = facts.configured();
+    let absent = DEFAULTS.iter().filter(|(key, _)| !set.contains_key(*key));
+    let mut configs: Vec<DescribeConfigsResourceResult> =
+        absent.map(|(key, value)| mirror_config(key, value, SOURCE_DEFAULT)).collect();
+    configs.extend(set.iter().map(|(key, value)| mirror_config(key, value, SOURCE_RESOURCE)));
+    configs.sort_by(|a, b| a.name.cmp(&b.name));
+    configs
+}
+
+fn mirror_config(key: &str, value: &str, config_source: i8) -> DescribeConfigsResourceResult {
     let secret = settings::is_secret(key);
     DescribeConfigsResourceResult {
         name: key.to_owned(),
         value: (!secret).then(|| value.to_owned()),
         is_sensitive: secret,
-        config_source: SOURCE_RESOURCE,
+        config_source,
         ..DescribeConfigsResourceResult::default()
     }
 }

@@ -91,6 +91,8 @@ pub trait Refused {
 #[cfg(test)]
 mod acl_tests;
 #[cfg(test)]
+mod alter_tests;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile_tests;

@@ -163,6 +163,6 @@ fn settings_are_told_by_resource_and_unknown_ones_by_code() {
         let result = describe_configs::handle(&request, &world()).results.remove(0);
         (result.error_code, result.configs.len())
     };
-    assert_eq!((ask(64, "m"), ask(2, "flows")), ((0, 1), (0, 7)));
+    assert_eq!((ask(64, "m"), ask(2, "flows")), ((0, 4), (0, 7)));
     assert_eq!((ask(64, "no"), ask(2, "nope"), ask(4, "1")), ((1137, 0), (3, 0), (42, 0)));
 }

@@ -119,7 +119,7 @@ impl<'a> Start<'a> {
         }
         events.extend(self.internal(first, &events));
         let response = StartMirrorTopicsResponse {
-            error_message: joined(results.values().flatten()),
+            error_message: joined(results.values().flatten()).or_else(|| self.warning()),
             mirror_name: self.request.mirror_name.clone(),
             topics: results
                 .into_iter()
@@ -152,6 +152,12 @@ impl<'a> Start<'a> {
         let mut events = exclusion::stops(&mirror, self.mirror, &self.exclude);
         events.push(MirrorEvent::Patterns { mirror, include, exclude });
         Ok(events)
+    }
+
+    /// What a person should know of a start that is not refused.
+    fn warning(&self) -> Option<String> {
+        let notes = &self.source.as_ref()?.trail.notes;
+        (!notes.is_empty()).then(|| Refusal::new(ErrorCode::NONE, notes.join("; ")).message)
     }
 
     /// The internal topics that come along with the topics that these events start.
@@ -217,6 +223,11 @@ impl<'a> Start<'a> {
         };
         if let Some(topic) = source.as_ref().filter(|topic| !id.is_zero() && topic.id != id) {
             return refuse(ErrorCode::INCONSISTENT_TOPIC_ID, format!("its id at the source is {}, not {id}", topic.id));
+        }
+        let trail = self.source.as_ref().map(|answer| &answer.trail);
+        let ours = &self.mirror.facts.source_cluster_id;
+        if let Some(told) = trail.and_then(|trail| trail.would_loop(&self.request.mirror_name, ours, name)) {
+            return Err(Refusal::new(ErrorCode::INVALID_REQUEST, told));
         }
         if let Some((other, theirs)) = owner.filter(|(mirror, _)| *mirror != self.request.mirror_name) {
             let code = match &source {

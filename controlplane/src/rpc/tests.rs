@@ -347,7 +347,7 @@ fn settings_of_a_mirror_change_as_a_whole_or_not_at_all() {
         let configs = configs.iter().map(config).collect();
         let resource = AlterConfigsResource { resource_type, resource_name: mirror.into(), configs };
         let request = IncrementalAlterConfigsRequest { resources: vec![resource], validate_only };
-        let (events, response) = incremental_alter_configs::decide(&request, &catalog);
+        let (events, response) = incremental_alter_configs::decide(&request, &Default::default(), &catalog);
         (response.responses[0].error_code, events)
     };
     let (code, events) = alter(64, "m", &[("client.id", 0, Some("x")), ("bootstrap.servers", 0, Some("t:2"))], false);

@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::authorize::{Guard, Who};
 use crate::rpc::{self, Endpoint, Refusal, Refused};
-use crate::source::topics;
+use crate::source::{topics, trail};
 use std::rc::Rc;
 use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
@@ -140,9 +140,7 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
         api::RESUME_MIRROR_TOPICS => {
             call.change(move |request, catalog, _| rpc::pause_resume::resume(request, version, catalog)).await
         }
-        api::INCREMENTAL_ALTER_CONFIGS => {
-            call.change(|request, catalog, _| rpc::incremental_alter_configs::decide(request, catalog)).await
-        }
+        api::INCREMENTAL_ALTER_CONFIGS => call.alter_configs().await,
         api::LIST_OFFSETS => {
             call.read(|request, catalog, view| rpc::list_offsets::handle(request, version, catalog, view))
         }
@@ -243,13 +241,28 @@ impl Call<'_> {
             // What has no question is refused by the decision, for the same reason.
             let question = self.driver.read(|catalog, _| rpc::start_mirror_topics::question(&start, catalog));
             let source = match question {
-                Ok(question) => topics::ask(&question.servers, &question.wanted).await,
+                Ok(question) => trail::ask(&question.servers, &question.wanted, &self.us.cluster_id).await,
                 Err(_refusal) => Ok(topics::Answer::default()),
             };
             asked.push((start, source));
         }
         let changed = self.driver.change(move |catalog, view| add(asked, catalog, view)).await;
         self.answer(&changed.unwrap_or_else(|cause| AddTopicsToMirrorResponse::refused(not_durable(&cause))))
+    }
+
+    async fn alter_configs(&self) -> Result<Vec<u8>, Close> {
+        use rpc::incremental_alter_configs::{Sources, decide, question};
+        use twinlog_proto::messages::incremental_alter_configs::{
+            IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+        };
+        let request: IncrementalAlterConfigsRequest = self.request()?;
+        let mut sources = Sources::new();
+        for (mirror, servers) in self.driver.read(|catalog, _| question(&request, catalog)) {
+            sources.insert(mirror, topics::cluster_id(&servers).await);
+        }
+        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&request, &sources, catalog);
+        let changed = self.driver.change(decided).await;
+        self.answer(&changed.unwrap_or_else(|cause| IncrementalAlterConfigsResponse::refused(not_durable(&cause))))
     }
 
     async fn create_mirror(&self) -> Result<Vec<u8>, Close> {
@@ -275,7 +288,7 @@ impl Call<'_> {
             Ok(question) => question,
             Err(refusal) => return self.answer(&StartMirrorTopicsResponse::refused(refusal)),
         };
-        let source = topics::ask(&question.servers, &question.wanted).await;
+        let source = trail::ask(&question.servers, &question.wanted, &self.us.cluster_id).await;
         let request = Rc::new(request);
         let changed = self.driver.change(move |catalog, view| decide(&request, source, catalog, view)).await;
         self.answer(&changed.unwrap_or_else(|cause| StartMirrorTopicsResponse::refused(not_durable(&cause))))

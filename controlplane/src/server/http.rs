@@ -1,4 +1,4 @@
-//! GET /metrics and GET /health, one answer a connection. The smallest HTTP/1.1 that a scraper needs, within bounds.
+//! GET /metrics, /health, /ready and /live, one answer a connection. The smallest HTTP/1.1 that a scraper needs, within bounds.
 
 use crate::limits::{HTTP_REQUEST_BYTES_MAX, HTTP_TIMEOUT};
 use std::io;
@@ -13,8 +13,15 @@ use tracing::debug;
 pub enum Page {
     /// `/metrics`.
     Metrics,
-    /// `/health`.
-    Health,
+    /// `/health`: what is wrong.
+    Health {
+        /// As a JSON document: `?format=json`, or `Accept: application/json`.
+        json: bool,
+    },
+    /// `/ready`: whether changes are taken and carried out.
+    Ready,
+    /// `/live`: whether the process answers.
+    Live,
 }
 
 /// An answer.
@@ -71,11 +78,24 @@ fn page(request: &[u8]) -> Result<Page, Answer> {
     if method != Some("GET") {
         return Err(text("405 Method Not Allowed", "only GET is answered\n"));
     }
-    match target.and_then(|target| target.split('?').next()) {
-        Some("/metrics") => Ok(Page::Metrics),
-        Some("/health") => Ok(Page::Health),
-        _ => Err(text("404 Not Found", "there is /metrics and /health\n")),
+    let (path, query) = target.and_then(|target| target.split_once('?')).unwrap_or((target.unwrap_or_default(), ""));
+    match path {
+        "/metrics" => Ok(Page::Metrics),
+        "/health" => {
+            Ok(Page::Health { json: query.split('&').any(|pair| pair == "format=json") || wants_json(request) })
+        }
+        "/ready" => Ok(Page::Ready),
+        "/live" => Ok(Page::Live),
+        _ => Err(text("404 Not Found", "there is /metrics, /health, /ready and /live\n")),
     }
+}
+
+/// Whether the `Accept` header asks for JSON, and not for text as well.
+fn wants_json(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let accept = text.lines().skip(1).filter_map(|line| line.split_once(':'));
+    let accept = accept.filter(|(name, _)| name.trim().eq_ignore_ascii_case("accept")).map(|(_, value)| value);
+    accept.map(str::to_ascii_lowercase).any(|value| value.contains("application/json") && !value.contains("text/"))
 }
 
 fn text(status: &'static str, body: &str) -> Answer {
@@ -98,9 +118,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_pages_are_found_and_everything_else_is_refused() {
+    fn the_pages_are_found_and_everything_else_is_refused() {
         assert_eq!(page(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), Ok(Page::Metrics));
-        assert_eq!(page(b"GET /health?verbose HTTP/1.0\r\n\r\n"), Ok(Page::Health));
+        assert_eq!(page(b"GET /health?verbose HTTP/1.0\r\n\r\n"), Ok(Page::Health { json: false }));
+        for json in
+            ["GET /health?format=json HTTP/1.1\r\n\r\n", "GET /health HTTP/1.1\r\naccept: Application/JSON\r\n\r\n"]
+        {
+            assert_eq!(page(json.as_bytes()), Ok(Page::Health { json: true }), "{json}");
+        }
+        assert_eq!(page(b"GET /ready HTTP/1.1\r\n\r\n"), Ok(Page::Ready));
+        assert_eq!(page(b"GET /live HTTP/1.1\r\n\r\n"), Ok(Page::Live));
         for (request, status) in [
             (&b"GET / HTTP/1.1\r\n\r\n"[..], "404 Not Found"),
             (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),

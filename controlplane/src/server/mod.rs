@@ -4,3 +4,4 @@ pub mod conn;
 pub mod dispatch;
 pub mod http;
 pub mod listener;
+pub mod pages;

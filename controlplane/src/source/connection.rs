@@ -26,6 +26,7 @@ pub struct Connection {
     server: String,
     stream: TcpStream,
     versions: BTreeMap<i16, RangeInclusive<i16>>,
+    has_mirrors: bool,
     correlation_id: i32,
     frame: Vec<u8>,
 }
@@ -56,8 +57,14 @@ impl Connection {
         let connecting = TcpStream::connect(server);
         let stream = timeout(SOURCE_CONNECT, connecting).await.map_err(|_elapsed| timed_out())??;
         stream.set_nodelay(true)?;
-        let mut connection =
-            Self { server: server.to_owned(), stream, versions: BTreeMap::new(), correlation_id: 0, frame: Vec::new() };
+        let mut connection = Self {
+            server: server.to_owned(),
+            stream,
+            versions: BTreeMap::new(),
+            has_mirrors: false,
+            correlation_id: 0,
+            frame: Vec::new(),
+        };
         let learning = connection.learn_versions();
         match timeout(SOURCE_CONNECT, learning).await {
             Ok(learnt) => learnt?,
@@ -91,8 +98,16 @@ impl Connection {
             let code = ErrorCode(answer.error_code);
             return Err(ConnectionError::Protocol(format!("its answer to ApiVersions is {code}")));
         }
+        self.has_mirrors =
+            answer.finalized_features.iter().any(|f| f.name == api::MIRROR_FEATURE && f.max_version_level >= 1);
         self.versions = answer.api_keys.iter().map(|row| (row.api_key, row.min_version..=row.max_version)).collect();
         Ok(())
+    }
+
+    /// Whether the cluster knows of mirrors, so that it may be asked for them.
+    #[must_use]
+    pub fn has_mirrors(&self) -> bool {
+        self.has_mirrors
     }
 
     /// The highest version of a request that both sides speak; `None` when there is none.

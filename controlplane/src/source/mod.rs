@@ -5,6 +5,7 @@
 
 pub mod connection;
 pub mod topics;
+pub mod trail;
 
 use std::io;
 use twinlog_proto::error_code::ErrorCode;

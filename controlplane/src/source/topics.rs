@@ -1,6 +1,7 @@
 //! What a source says about itself and its topics.
 
 use crate::follow::internal::FOLLOWED;
+use crate::follow::loops::Trail;
 use crate::limits::{CLUSTER_ID_BYTES_MAX, SOURCE_ASK, TOPIC_PARTITIONS_MAX};
 use crate::mirror::catalog::TopicSettings;
 use crate::mirror::event::SourceTopic;
@@ -55,6 +56,10 @@ pub struct Answer {
     pub cluster_id: String,
     /// Each topic, or why it is not described.
     pub topics: BTreeMap<String, Result<SourceTopic, ErrorCode>>,
+    /// Whether the cluster may have mirrors itself.
+    pub has_mirrors: bool,
+    /// Where its topics come from in turn; looked for by `trail.rs`.
+    pub trail: Trail,
     /// Topics that it has neither by name nor in its list; only when it was asked thoroughly.
     pub absent: BTreeSet<String>,
 }
@@ -155,7 +160,8 @@ async fn ask_unbounded(servers: &[String], wanted: &Wanted) -> Result<(Connectio
         topics.retain(|name, _| names.contains(name) || include.matches(name));
     }
     learn_settings(&mut connection, &mut topics).await?;
-    Ok((connection, Answer { cluster_id, topics, absent: BTreeSet::new() }))
+    let has_mirrors = connection.has_mirrors();
+    Ok((connection, Answer { cluster_id, topics, has_mirrors, ..Answer::default() }))
 }
 
 fn described(topic: MetadataResponseTopic) -> Option<(String, Result<SourceTopic, ErrorCode>)> {

@@ -1,6 +1,7 @@
 //! pure: the settings of a mirror that say what is synced and how often.
 
 use crate::mirror::patterns::{BadPattern, Patterns};
+use crate::mirror::re2::split;
 use crate::mirror::settings::Settings;
 use crate::sync::acls::rules::Rules;
 use crate::sync::report::Kind;
@@ -68,31 +69,6 @@ fn filter(settings: &Settings, include: (&str, &str), exclude: (&str, &str)) -> 
     let patterns =
         |(key, default): (&str, &str)| Patterns::compile(&split(settings.get(key).map_or(default, String::as_str)));
     Ok(Filter { include: patterns(include)?, exclude: patterns(exclude)? })
-}
-
-/// The expressions of a list: separated by commas, but not by those within brackets, so that `a{1,2}` is one.
-#[must_use]
-pub fn split(list: &str) -> Vec<&str> {
-    let (mut depth, mut escaped, mut begin) = (0_usize, false, 0);
-    let mut parts = Vec::new();
-    for (at, c) in list.char_indices() {
-        match c {
-            _ if escaped => {
-                escaped = false;
-                continue;
-            }
-            '\\' => escaped = true,
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(&list[begin..at]);
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&list[begin..]);
-    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
 /// Time from one sync of a kind to the next; 0 = off.

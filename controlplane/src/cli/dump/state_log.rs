@@ -1,7 +1,7 @@
 //! pure: keys and values of the state log's records.
 
 use super::records::text;
-use crate::mirror::settings;
+use crate::mirror::settings::{self, MASKED};
 use serde_json::{Value, json};
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::messages::Message;
@@ -15,9 +15,6 @@ use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
 use twinlog_proto::security::codes::{Operation, PatternType, Permission, ResourceType};
 
-/// What stands in place of a secret.
-pub(super) const MASKED: &str = "[hidden]";
-
 type Field = (&'static str, Value);
 
 /// The fields of a record: its type, key and value; the bare bytes and why when they cannot be read.
@@ -25,6 +22,10 @@ pub(super) fn fields(key: Option<&[u8]>, value: Option<&[u8]>) -> Vec<Field> {
     match decoded(key.unwrap_or_default(), value) {
         Ok(Some(fields)) => fields,
         Ok(None) => vec![("type", json!("unknown")), ("key", text(key)), ("value", text(value))],
+        // A damaged record of a mirror may hold its secrets anywhere.
+        Err(why) if key.is_some_and(|key| key.starts_with(&MIRROR.to_be_bytes())) => {
+            vec![("error", json!(why.to_string())), ("key", text(key)), ("value", json!(MASKED))]
+        }
         Err(why) => vec![("error", json!(why.to_string())), ("key", text(key)), ("value", text(value))],
     }
 }
@@ -219,6 +220,11 @@ mod tests {
         let settings = vec![setting("bootstrap.servers", "h:1"), setting("sasl.jaas.config", "password=hunter2")];
         let value = bytes(0, &MirrorValue { settings, ..Default::default() });
         let fields = fields(Some(&bytes(MIRROR, &MirrorKey { mirror_name: "dr".into() })), Some(&value));
+        let damaged = super::fields(
+            Some(&bytes(MIRROR, &MirrorKey { mirror_name: "dr".into() })),
+            Some(&value[..value.len() - 9]),
+        );
+        assert!(damaged[0].0 == "error" && !format!("{damaged:?}").contains("hunter"), "{damaged:?}");
         let text = format!("{fields:?}");
         assert!(text.contains("h:1") && text.contains(MASKED) && !text.contains("hunter2"), "{text}");
     }

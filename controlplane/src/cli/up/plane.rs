@@ -5,6 +5,7 @@
 //! `up` alone, which then stops the planes in order.
 
 use super::{Failure, RUN_TIED};
+use crate::host::RESTARTS_VARIABLE;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -42,6 +43,8 @@ pub(super) struct Plane {
     run: Option<Run>,
     pause: Duration,
     again_at: Option<Instant>,
+    /// How often it was started again.
+    restarts: u64,
 }
 
 #[derive(Debug)]
@@ -62,6 +65,7 @@ impl Plane {
             run: None,
             pause: PAUSE_MIN,
             again_at: None,
+            restarts: 0,
         }
     }
 
@@ -83,6 +87,7 @@ impl Plane {
         let own = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(own);
         command.arg(RUN_TIED).arg(std::process::id().to_string()).arg(&self.program).args(&self.args);
+        command.env(RESTARTS_VARIABLE, self.restarts.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
         let mut child = command.spawn().map_err(failed)?;
         let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
@@ -98,6 +103,7 @@ impl Plane {
             tokio::time::sleep_until(at.into()).await;
             self.again_at = None;
             self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.restarts += 1;
             if let Err(failure) = self.start() {
                 tracing::error!(plane = self.name, %failure, "the plane cannot be started again");
             }

@@ -105,7 +105,7 @@ fn alter(matrix: &mut Matrix, catalog: &Catalog) {
     matrix.api(api::INCREMENTAL_ALTER_CONFIGS);
     let mut row = |case: &str, resources: Vec<AlterConfigsResource>, validate_only| {
         let request = IncrementalAlterConfigsRequest { resources, validate_only };
-        let (events, response) = incremental_alter_configs::decide(&request, catalog);
+        let (events, response) = incremental_alter_configs::decide(&request, &Default::default(), catalog);
         let items =
             response.responses.iter().map(|r| (format!("{} {:?}", r.resource_type, r.resource_name), r.error_code));
         matrix.row(case, Answered::items(0, items, events.len()));

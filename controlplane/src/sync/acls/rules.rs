@@ -4,7 +4,7 @@
 //! separated by commas, are alternatives.
 
 use crate::mirror::patterns::Patterns;
-use crate::sync::filters::split;
+use crate::mirror::re2::split;
 use std::str::FromStr;
 use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::security::codes::{Operation, Permission, ResourceType};
@@ -30,7 +30,7 @@ impl Rules {
     /// # Errors
     /// The first rule that cannot be used, and why.
     pub fn parse(list: &str) -> Result<Self, String> {
-        let rules: Result<Vec<Rule>, String> = split(list).into_iter().map(rule).collect();
+        let rules: Result<Vec<Rule>, String> = split(list).iter().map(|text| rule(text)).collect();
         match rules? {
             rules if rules.len() > crate::limits::PATTERNS_MAX => Err(format!("{} rules are too many", rules.len())),
             rules => Ok(Self(rules)),

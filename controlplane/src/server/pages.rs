@@ -1,0 +1,107 @@
+//! The pages of the HTTP address: what they are made of is gathered here, what they say is decided in `metrics` and `health`.
+
+use crate::driver::Driver;
+use crate::health::{Health, Obstacles};
+use crate::host::{Disk, Process};
+use crate::metrics::{self, Detail, Facts};
+use crate::overview::{self, Overview};
+use crate::plane::attachment::Link;
+use crate::plane::sender::Sender;
+use crate::server::http::{Answer, Page};
+use crate::sync;
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// Where everything that a page shows comes from. Clones show the same.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    /// Catalog and board.
+    pub driver: Driver,
+    /// The data plane.
+    pub link: Rc<Link>,
+    /// The way of orders.
+    pub sender: Rc<Sender>,
+    /// Open client connections.
+    pub connections: Rc<Cell<usize>>,
+    /// Data and state directories.
+    pub folders: Rc<[PathBuf]>,
+    /// Series that the configuration asks for.
+    pub detail: Detail,
+}
+
+impl Pages {
+    /// The answer to a page.
+    #[must_use]
+    pub fn render(&self, page: Page) -> Answer {
+        match page {
+            Page::Live => text("200 OK", "alive\n".to_owned()),
+            Page::Metrics => {
+                let (facts, overviews, _) = self.gather(true);
+                Answer {
+                    status: "200 OK",
+                    content_type: "text/plain; version=0.0.4; charset=utf-8",
+                    body: self.driver.read(|catalog, view| {
+                        let tally = self.driver.tally();
+                        let mut page = metrics::prometheus((catalog, view), &overviews, &facts, tally, self.detail);
+                        self.driver.book().read(|statuses| sync::metrics::prometheus(&mut page, catalog, statuses));
+                        page
+                    }),
+                }
+            }
+            Page::Ready => {
+                let health = self.health();
+                match health.ready {
+                    true => text("200 OK", "ready\n".to_owned()),
+                    false => text(UNAVAILABLE, format!("not ready\n{}\n", health.reasons.join("\n"))),
+                }
+            }
+            Page::Health { json } => {
+                let health = self.health();
+                let status = if health.healthy { "200 OK" } else { UNAVAILABLE };
+                if !json {
+                    return text(status, health.text());
+                }
+                let body = serde_json::to_string(&health).unwrap_or_else(|cause| format!("{{\"error\":\"{cause}\"}}"));
+                Answer { status, content_type: "application/json", body: body + "\n" }
+            }
+        }
+    }
+
+    /// How the node is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let (facts, overviews, obstacles) = self.gather(false);
+        Health::of(&obstacles, &facts, &overviews)
+    }
+
+    /// Everything that pages are made of, with the numbers of the cores or without.
+    #[must_use]
+    pub fn gather(&self, cores: bool) -> (Facts, Vec<Overview>, Obstacles) {
+        let attached = self.link.is_attached();
+        let obstacles = Obstacles {
+            no_data_plane: (!attached).then(|| self.link.absent_because()),
+            no_changes: self.driver.trouble().into_iter().chain(self.sender.trouble()).collect(),
+            others: self.link.broken().into_iter().collect(),
+        };
+        let mut facts = Facts {
+            data_plane: self.link.pid().map(Process::look),
+            control_plane: Process::look(std::process::id()),
+            attachments: self.link.arrivals(),
+            cores: if cores { self.link.core_numbers() } else { Vec::new() },
+            silent_cores: self.link.silent_cores(),
+            connections: self.connections.get(),
+            disks: self.folders.iter().filter_map(|folder| Disk::look(folder)).collect(),
+            troubles: Vec::new(),
+        };
+        facts.troubles = obstacles.lines(&facts);
+        let overviews = self.driver.read(overview::of_all);
+        (facts, overviews, obstacles)
+    }
+}
+
+const UNAVAILABLE: &str = "503 Service Unavailable";
+
+fn text(status: &'static str, body: String) -> Answer {
+    Answer { status, content_type: "text/plain; charset=utf-8", body }
+}
