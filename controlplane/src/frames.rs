@@ -1,4 +1,4 @@
-//! Frames on a TCP stream: four length bytes, then that many. Used towards clients and towards a source.
+//! Frames of a source on a TCP stream: four length bytes, then that many. Clients are read in `server/conn.rs`.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -21,7 +21,7 @@ pub async fn read<S: AsyncRead + Unpin>(stream: &mut S, frame: &mut Vec<u8>, byt
 ///
 /// # Errors
 /// A stream that ends within them.
-pub async fn read_length<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<i32>> {
+async fn read_length<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<i32>> {
     let mut length = [0; 4];
     let mut filled = 0;
     while filled < length.len() {
@@ -38,7 +38,7 @@ pub async fn read_length<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Opt
 ///
 /// # Errors
 /// As [`read`].
-pub async fn read_body<S: AsyncRead + Unpin>(
+async fn read_body<S: AsyncRead + Unpin>(
     stream: &mut S,
     frame: &mut Vec<u8>,
     length: i32,

@@ -9,10 +9,28 @@ pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 pub const SOURCE_RESPONSE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a source's cluster id; stock ones have 22.
 pub const CLUSTER_ID_BYTES_MAX: usize = 249;
-/// Bytes of a frame that are allocated before any of them has arrived.
+/// Bytes of a source's frame that are allocated before any of them has arrived.
 pub const FRAME_BYTES_FIRST: usize = 64 << 10;
+/// Bytes of a frame from a client that need no budget.
+pub const FRAME_BYTES_FREE: usize = 4 << 10;
+/// Bytes of frames that are arriving or being served, on all client connections together.
+pub const FRAMES_BYTES_MAX: usize = 64 << 20;
+/// Time that a frame waits for its share of that; the connection is closed then.
+pub const FRAMES_BYTES_WAIT: Duration = Duration::from_secs(5);
+/// An answer gets the time of a frame for each so many bytes.
+pub const ANSWER_BYTES_A_TIMEOUT: usize = 8 << 20;
+/// Bytes of answers that wait to be taken, on all client connections together.
+pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// What a decoded request may take in arrays: this many times its bytes, and so many bytes more.
+pub const DECODED_TIMES_MAX: usize = 8;
+/// See [`DECODED_TIMES_MAX`].
+pub const DECODED_BYTES_MORE: usize = 64 << 10;
 /// Client connections at the same time.
-pub const CONNECTIONS_MAX: usize = 2_048;
+pub const CONNECTIONS_MAX: usize = 2_000;
+/// Client connections of one address.
+pub const CONNECTIONS_OF_ADDRESS_MAX: usize = 1_500;
+/// Open files that are kept for everything that is not a client connection.
+pub const OPEN_FILES_KEPT: usize = 500;
 /// HTTP connections at the same time.
 pub const HTTP_CONNECTIONS_MAX: usize = 32;
 /// Bytes of an HTTP request line and headers.
@@ -153,7 +171,9 @@ pub const RETRY_ATTEMPTS_MAX: i16 = 100;
 
 const _: () =
     assert!(SOURCE_RESPONSE_BYTES_MAX >= 128 * TOPIC_PARTITIONS_MAX, "a partition with nine replicas takes 128 bytes");
+const _: () = assert!(CONNECTIONS_OF_ADDRESS_MAX < CONNECTIONS_MAX, "one address cannot take all the room");
+const _: () = assert!(2 * REQUEST_BYTES_MAX <= FRAMES_BYTES_MAX, "the largest frame fits the budget beside another");
 const _: () = assert!(SNAPSHOT_BATCH_BYTES <= STATE_BATCH_BYTES_MAX, "a snapshot batch must be replayable");
-const _: () = assert!(FRAME_BYTES_FIRST <= REQUEST_BYTES_MAX, "the first allocation is within the frame bound");
+const _: () = assert!(FRAME_BYTES_FIRST <= SOURCE_RESPONSE_BYTES_MAX, "the first allocation is within the frame bound");
 const _: () = assert!(8 * ANSWER_TEXT_CHARS_MAX <= STRING_BYTES_MAX, "two such texts fit a string of the protocol");
 const _: () = assert!(RETRY_INITIAL_MS <= RETRY_MAX_MS, "a delay grows");

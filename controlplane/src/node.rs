@@ -5,34 +5,42 @@ use crate::driver::{self, Driver, Parts};
 use crate::error::Fatal;
 use crate::files;
 use crate::follow;
-use crate::limits::{CONNECTIONS_MAX, HTTP_CONNECTIONS_MAX};
+use crate::limits::{
+    ANSWERS_BYTES_MAX, CONNECTION_IDLE, CONNECTIONS_OF_ADDRESS_MAX, FRAME_TIMEOUT, FRAMES_BYTES_MAX, FRAMES_BYTES_WAIT,
+    HTTP_CONNECTIONS_MAX,
+};
 use crate::memory::Memory;
 use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
-use crate::rpc::authorize::{ANONYMOUS, Authorizer};
-use crate::server::conn::{self, Identity};
+use crate::rpc::Endpoint;
+use crate::rpc::authorize::{ANONYMOUS, Authorizer, Who};
+use crate::server::budget::Budget;
+use crate::server::conn::{self, Desk, Identity};
+use crate::server::counters::Counters;
+use crate::server::gate::{Gate, Ticket};
 use crate::server::http;
 use crate::server::listener;
 use crate::server::pages::Pages;
+use crate::server::{descriptors, dispatch};
 use crate::statelog::load::{Loaded, load};
 use crate::statelog::writer;
 use crate::steps::{self, Step};
 use crate::sync;
 use crate::watch;
 use rustix::fs::{FlockOperation, flock};
-use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 use tracing::warn;
 use twinlog_proto::ids::Uuid;
+use twinlog_proto::security::authorizer::Caller;
 
 /// Held while a control plane uses STATE.
 const LOCK_FILE: &str = "controlplane.lock";
@@ -116,20 +124,30 @@ impl Node {
         spawn_local(watch::paces(Rc::clone(&link)));
         spawn_local(sync::run::keep(driver.clone()));
         let identity = Rc::new(identity);
-        let open = Rc::new(Cell::new(0));
+        let counters = Rc::new(Counters::default());
+        let gate = Gate::new(descriptors::connections_max(), CONNECTIONS_OF_ADDRESS_MAX, Rc::clone(&counters));
+        let desk = Rc::new(Desk {
+            budget: Budget::new(FRAMES_BYTES_MAX, FRAMES_BYTES_WAIT, ANSWERS_BYTES_MAX),
+            counters: Rc::clone(&counters),
+            idle: CONNECTION_IDLE,
+            frame: FRAME_TIMEOUT,
+        });
         let folders = config.data.iter().chain([&config.state]).cloned().collect();
         let pages = Pages {
             driver: driver.clone(),
             link,
             sender,
-            connections: Rc::clone(&open),
+            clients: Rc::clone(&gate),
+            ended: counters,
             folders,
             detail: config.metrics_detail,
         };
-        let clients = listener::serve(kafka, CONNECTIONS_MAX, open, move |stream, peer| {
-            conn::serve(stream, peer, driver.clone(), Rc::clone(&identity))
+        let clients = listener::serve(kafka, gate, move |stream, peer, ticket| {
+            let (driver, identity, desk) = (driver.clone(), Rc::clone(&identity), Rc::clone(&desk));
+            async move { client(stream, peer, &ticket, &driver, &identity, &desk).await }
         });
-        let scrapers = listener::serve(http, HTTP_CONNECTIONS_MAX, Rc::default(), move |stream, peer| {
+        let scrapers_gate = Gate::new(HTTP_CONNECTIONS_MAX, usize::MAX, Rc::default());
+        let scrapers = listener::serve(http, scrapers_gate, move |stream, peer, _ticket| {
             let pages = pages.clone();
             http::serve(stream, peer, move |page| pages.render(page))
         });
@@ -137,6 +155,32 @@ impl Node {
         spawn_local(scrapers);
         stop.await;
     }
+}
+
+/// One client of the Kafka protocol.
+async fn client(
+    stream: TcpStream,
+    peer: SocketAddr,
+    ticket: &Ticket,
+    driver: &Driver,
+    identity: &Identity,
+    desk: &Desk,
+) {
+    // The address that the client reached us at is the one that it can reach us at again.
+    let Ok(local) = stream.local_addr() else { return };
+    let us = Endpoint {
+        cluster_id: identity.cluster_id.clone(),
+        node_id: identity.node_id,
+        host: local.ip().to_string(),
+        port: i32::from(local.port()),
+    };
+    // Nothing on a connection says who is there, so the address is all that callers differ in.
+    let caller = Caller { principal: ANONYMOUS.to_owned(), host: peer.ip().to_canonical().to_string() };
+    let who = Who { caller: Rc::new(caller), authorizer: Rc::clone(&identity.authorizer) };
+    let answer = async |frame: &[u8]| {
+        dispatch::serve(driver, &us, &who, frame).await.map_err(|close| (close.cause(), close.to_string()))
+    };
+    conn::serve(stream, peer, ticket, desk, answer).await;
 }
 
 /// Entries can still be made with the authorizer off; with it on and none there, nobody can.

@@ -99,6 +99,7 @@ pub fn read_nullable_array<'a, T>(
     if count > count_max {
         return Err(at.error(Malformed::OutOfBounds { found: count as i64, max: count_max as i64 }));
     }
+    r.spend(count.saturating_mul(size_of::<T>()))?;
     let mut elements = Vec::with_capacity(count.min(ELEMENTS_RESERVED_MAX));
     for _ in 0..count {
         elements.push(read(r)?);

@@ -11,13 +11,33 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     what: &'static str,
+    /// Bytes that arrays may still take in memory.
+    allowance_bytes: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Starts at byte 0 of `bytes`; `what` names the message or file in errors.
     #[must_use]
     pub fn new(what: &'static str, bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, what }
+        Self { bytes, at: 0, what, allowance_bytes: usize::MAX }
+    }
+
+    /// The same, for input of which all arrays together may take no more than `bytes` in memory.
+    #[must_use]
+    pub fn with_allowance(self, bytes: usize) -> Self {
+        Self { allowance_bytes: bytes, ..self }
+    }
+
+    /// Takes `bytes` of the allowance.
+    ///
+    /// # Errors
+    /// When less is left.
+    pub fn spend(&mut self, bytes: usize) -> Result<(), DecodeError> {
+        match self.allowance_bytes.checked_sub(bytes) {
+            Some(left) => self.allowance_bytes = left,
+            None => return Err(self.error(Malformed::Rule("it would take far more memory than it has bytes"))),
+        }
+        Ok(())
     }
 
     /// The byte position of the next read.

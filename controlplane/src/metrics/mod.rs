@@ -42,6 +42,8 @@ pub struct Facts {
     pub silent_cores: Vec<u32>,
     /// Open client connections.
     pub connections: usize,
+    /// Client connections that this side ended or turned away, by cause.
+    pub ended: Vec<(&'static str, u64)>,
     /// The file systems of data and state directories.
     pub disks: Vec<Disk>,
     /// What is wrong, one line each.

@@ -20,6 +20,11 @@ pub(super) fn write(page: &mut Page, facts: &Facts, tally: &Tally) {
     let name = "twinlog_data_plane_silent_cores";
     page.one(name, Kind::Gauge, "Cores of the data plane that hang", facts.silent_cores.len());
     page.one("twinlog_client_connections", Kind::Gauge, "Open client connections", facts.connections);
+    let help = "Client connections that were ended here or turned away";
+    let mut ended = page.family("twinlog_client_connections_ended_total", Kind::Counter, help);
+    for (cause, count) in &facts.ended {
+        ended.sample(&[("cause", cause)], count);
+    }
     processes(page, facts);
     disks(page, facts);
     state_log(page, tally);

@@ -4,9 +4,11 @@
 //! does; ApiVersions alone is answered at version 0 then.
 
 use crate::driver::Driver;
+use crate::limits::{DECODED_BYTES_MORE, DECODED_TIMES_MAX};
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::authorize::{Guard, Who};
 use crate::rpc::{self, Endpoint, Refusal, Refused};
+use crate::server::counters::Cause;
 use crate::source::{topics, trail};
 use std::rc::Rc;
 use twinlog_proto::api;
@@ -41,6 +43,18 @@ pub enum Close {
     /// Our own answer cannot be written.
     #[error("the answer cannot be written: {0}")]
     Answer(#[from] twinlog_proto::error::EncodeError),
+}
+
+impl Close {
+    /// What it is counted as.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::NotServed { .. } | Self::Header(HeaderError::UnknownApi { .. }) => Cause::NotServed,
+            Self::Header(_) | Self::Malformed(_) => Cause::Malformed,
+            Self::Answer(_) | Self::Refused(_) => Cause::Broken,
+        }
+    }
 }
 
 /// The requests that have a handler below.
@@ -91,11 +105,10 @@ pub async fn serve(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> R
 }
 
 async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Result<Vec<u8>, Close> {
-    let mut r = Reader::new("request", frame);
+    let mut r = reader(frame);
     let header = frame::decode_request_header(&mut r)?;
     let call = Call { header, body: r, driver, us, who };
-    let version = call.header.api_version;
-    let key = call.header.api_key;
+    let (version, key) = (call.header.api_version, call.header.api_key);
     let versions = api::by_key(key).and_then(|api| api.served.clone()).filter(|_| SERVED.contains(&key));
     if versions.is_none_or(|versions| !versions.contains(&version)) {
         return match key {
@@ -154,6 +167,11 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
         api::SYNC_MIRROR => call.answer(&rpc::sync_mirror::run(&call.request()?, driver).await),
         _ => Err(Close::NotServed { name: api::name(key), version }),
     }
+}
+
+/// A few bytes may stand for large things; a request that unfolds too far is refused before it does.
+fn reader(frame: &[u8]) -> Reader<'_> {
+    Reader::new("request", frame).with_allowance(DECODED_TIMES_MAX * frame.len() + DECODED_BYTES_MORE)
 }
 
 /// One request on its way to its handler.

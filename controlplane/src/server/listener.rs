@@ -1,13 +1,13 @@
-//! Accepts connections, as many as the limit allows, and gives each a task.
+//! Accepts connections, as many as the gate lets in, and gives each a task.
 
 use crate::error::Fatal;
-use std::cell::Cell;
+use crate::server::gate::{Gate, Ticket};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tracing::{debug, warn};
+use tracing::warn;
 
 /// After an accept that failed (no descriptors left, mostly) the next one waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -26,10 +26,11 @@ pub async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Fatal>
     })
 }
 
-/// Serves connections for ever, at most `connections_max` at a time; one too many is closed at once.
-pub async fn serve<F, Served>(listener: TcpListener, connections_max: usize, open: Rc<Cell<usize>>, handle: F)
+/// Serves connections for ever; what the gate does not let in is closed at once, and what it asks to leave is closed where
+/// it waits.
+pub async fn serve<F, Served>(listener: TcpListener, gate: Rc<Gate>, handle: F)
 where
-    F: Fn(TcpStream, SocketAddr) -> Served + 'static,
+    F: Fn(TcpStream, SocketAddr, Rc<Ticket>) -> Served + 'static,
     Served: Future<Output = ()> + 'static,
 {
     loop {
@@ -37,35 +38,20 @@ where
             Ok(accepted) => accepted,
             Err(cause) => {
                 warn!(%cause, "cannot accept a connection");
+                // Out of descriptors, one that only waits gives up its own.
+                gate.evict();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        if open.get() >= connections_max {
-            debug!(%peer, connections_max, "closed a connection above the limit");
-            continue;
-        }
-        let counted = Counted::new(&open);
-        let served = handle(stream, peer);
+        let Some(ticket) = gate.enter(peer.ip().to_canonical()).map(Rc::new) else { continue };
+        let served = handle(stream, peer, Rc::clone(&ticket));
         tokio::task::spawn_local(async move {
-            served.await;
-            drop(counted);
+            tokio::select! {
+                biased;
+                () = ticket.asked_to_leave() => {}
+                () = served => {}
+            }
         });
-    }
-}
-
-/// Counts a connection for as long as it lives.
-struct Counted(Rc<Cell<usize>>);
-
-impl Counted {
-    fn new(open: &Rc<Cell<usize>>) -> Self {
-        open.set(open.get() + 1);
-        Self(Rc::clone(open))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }

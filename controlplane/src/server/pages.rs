@@ -7,9 +7,10 @@ use crate::metrics::{self, Detail, Facts};
 use crate::overview::{self, Overview};
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
+use crate::server::counters::Counters;
+use crate::server::gate::Gate;
 use crate::server::http::{Answer, Page};
 use crate::sync;
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -23,7 +24,9 @@ pub struct Pages {
     /// The way of orders.
     pub sender: Rc<Sender>,
     /// Open client connections.
-    pub connections: Rc<Cell<usize>>,
+    pub clients: Rc<Gate>,
+    /// Why client connections ended.
+    pub ended: Rc<Counters>,
     /// Data and state directories.
     pub folders: Rc<[PathBuf]>,
     /// Series that the configuration asks for.
@@ -90,7 +93,8 @@ impl Pages {
             attachments: self.link.arrivals(),
             cores: if cores { self.link.core_numbers() } else { Vec::new() },
             silent_cores: self.link.silent_cores(),
-            connections: self.connections.get(),
+            connections: self.clients.open(),
+            ended: self.ended.all(),
             disks: self.folders.iter().filter_map(|folder| Disk::look(folder)).collect(),
             troubles: Vec::new(),
         };

@@ -64,6 +64,11 @@ impl ControlPlane {
         command
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A connection to it.
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.listen).unwrap()
