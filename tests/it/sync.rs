@@ -148,6 +148,10 @@ impl Scene {
         self.oracle.ask(&json!({"do": "offsets", "boot": boot, "group": group}))
     }
 
+    fn share(&mut self, verb: &str, boot: &str, offset: i64) -> Value {
+        self.oracle.ask(&json!({"do": verb, "boot": boot, "group": "shared", "topic": "orders", "offset": offset}))
+    }
+
     fn member(&mut self, verb: &str, boot: &str, group: &str, protocol: &str) {
         let count = if verb == "join" { 10 } else { 0 };
         let ask =
@@ -166,6 +170,7 @@ fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_t
 
     scene.commit(&from, "plain", &json!({"0": [0, -1, ""], "1": [ends[1], 0, "my note"]}));
     scene.commit(&from, "busy", &json!({"0": [5, 0, ""]}));
+    scene.share("share-start", &from, 33);
     scene.member("join", &from, "newer", "consumer");
     let own = json!({"count": 100, "perBatch": 10, "partitions": 2});
     scene.oracle.produce(&to, "orders", own);
@@ -182,6 +187,7 @@ fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_t
     assert_eq!(scene.offsets(&to, "newer"), scene.offsets(&from, "newer"), "a group of the newer protocol");
     assert!(changes.iter().any(|c| c.starts_with("keep busy")), "{changes:?}");
     assert_eq!(scene.offsets(&to, "busy"), busy, "a group at work at the destination is left alone");
+    assert_eq!(scene.share("share-starts", &to, 0), json!({"orders-0": 33}), "a share group");
     assert_eq!(scene.sync("groups", &[]).0, 0, "nothing is written twice");
 
     scene.commit(&from, "plain", &json!({"0": [7, 0, ""], "1": [3, 0, ""]}));

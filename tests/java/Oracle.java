@@ -26,6 +26,8 @@ public final class Oracle {
             case "offsets" -> Syncs.offsets(ask);
             case "join" -> Syncs.join(ask);
             case "leave" -> Syncs.leave(ask);
+            case "share-start" -> Syncs.shareStart(ask);
+            case "share-starts" -> Syncs.shareStarts(ask);
             case "many-groups" -> Syncs.many(ask);
             case "acls" -> Syncs.acls(ask);
             case "list-acls" -> Syncs.listAcls(ask);

@@ -108,6 +108,27 @@ final class Syncs {
         return Oracle.JSON.createObjectNode();
     }
 
+    // {group, topic, offset}: where a share group starts in partition 0
+    static JsonNode shareStart(JsonNode ask) throws Exception {
+        try (Admin admin = Topics.admin(ask)) {
+            admin.alterShareGroupOffsets(ask.get("group").asText(), Map.of(new TopicPartition(ask.get("topic").asText(), 0), ask.get("offset").asLong())).all().get();
+        }
+        return Oracle.JSON.createObjectNode();
+    }
+
+    // {group} -> {"topic-partition": offset}
+    static JsonNode shareStarts(JsonNode ask) throws Exception {
+        ObjectNode out = Oracle.JSON.createObjectNode();
+        String group = ask.get("group").asText();
+        try (Admin admin = Topics.admin(ask)) {
+            var spec = Map.of(group, new org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec());
+            admin.listShareGroupOffsets(spec).partitionsToOffsetInfo(group).get().forEach((p, o) -> {
+                if (o != null) out.put(p.toString(), o.startOffset());
+            });
+        }
+        return out;
+    }
+
     // {count, topic}: many groups with an offset each -> {}
     static JsonNode many(JsonNode ask) throws Exception {
         try (Admin admin = Topics.admin(ask)) {

@@ -9,7 +9,7 @@ use crate::sync::cluster::Cluster;
 use crate::sync::filters::{self, Filter};
 use crate::sync::groups::listing::{self, Form, Group};
 use crate::sync::groups::plan::{Bounds, Offsets, Verdict, decide};
-use crate::sync::groups::{commit, offsets};
+use crate::sync::groups::{commit, offsets, share};
 use crate::sync::report::{Action, Change, Report};
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;
@@ -151,13 +151,14 @@ impl Work<'_> {
         if failures.is_empty() {
             self.last.retain(|group, _| groups.contains_key(group));
         }
-        let mut by_broker: BTreeMap<i32, Vec<String>> = BTreeMap::new();
-        for (name, group) in groups.into_iter().filter(|(name, g)| g.form == Form::Consumer && filter.passes(name)) {
-            by_broker.entry(group.coordinator).or_default().push(name);
+        let mut by_broker: BTreeMap<(bool, i32), Vec<String>> = BTreeMap::new();
+        for (name, group) in groups.into_iter().filter(|(name, g)| g.form != Form::Other && filter.passes(name)) {
+            by_broker.entry((group.form == Form::Share, group.coordinator)).or_default().push(name);
         }
-        for (broker, names) in by_broker {
+        for ((share, broker), names) in by_broker {
+            let form = if share { Form::Share } else { Form::Consumer };
             for some in names.chunks(SYNC_GROUPS_PER_STEP) {
-                if let Err(cause) = self.step(broker, some, report).await {
+                if let Err(cause) = self.step(form, broker, some, report).await {
                     report.fail_at("offsets", &cause);
                 }
             }
@@ -167,13 +168,17 @@ impl Work<'_> {
     /// Some groups of one broker of the source, from question to commit.
     async fn step(
         &mut self,
+        form: Form,
         broker: i32,
         names: &[String],
         report: &mut Report,
     ) -> Result<(), crate::source::SourceError> {
         let flowing = &self.flowing;
         let wanted = |topic: &str, partition: i32| flowing.get(topic).is_some_and(|p| p.contains_key(&partition));
-        let at_source = offsets::fetch(self.source, broker, names, &wanted).await?;
+        let at_source = match form {
+            Form::Share => share::fetch(self.source, broker, names, &wanted).await?,
+            Form::Consumer | Form::Other => offsets::fetch(self.source, broker, names, &wanted).await?,
+        };
         let mut ours: BTreeMap<String, Offsets> = BTreeMap::new();
         for (group, found) in at_source {
             match found {
@@ -184,13 +189,18 @@ impl Work<'_> {
         }
         let mut by_coordinator: BTreeMap<i32, Vec<String>> = BTreeMap::new();
         for group in ours.keys() {
-            if let Some(known) = self.there.get(group) {
+            if let Some(known) = self.there.get(group).filter(|known| known.form == form) {
                 by_coordinator.entry(known.coordinator).or_default().push(group.clone());
             }
         }
         let mut theirs = offsets::Found::new();
         for (coordinator, groups) in by_coordinator {
-            theirs.extend(offsets::fetch(&mut self.destination, coordinator, &groups, &wanted).await?);
+            theirs.extend(match form {
+                Form::Share => share::fetch(&mut self.destination, coordinator, &groups, &wanted).await?,
+                Form::Consumer | Form::Other => {
+                    offsets::fetch(&mut self.destination, coordinator, &groups, &wanted).await?
+                }
+            });
         }
         let mut commits = BTreeMap::new();
         for (group, offsets) in ours {
@@ -202,22 +212,22 @@ impl Work<'_> {
                 Some(Ok(here)) => here,
                 None => Offsets::new(),
             };
-            let due = self.decide(&group, &offsets, &here, report);
+            let due = self.decide(form, &group, &offsets, &here, report);
             if !due.is_empty() {
                 commits.insert(group, due);
             }
         }
         if !self.dry_run && !commits.is_empty() {
-            self.commit(commits, report).await?;
+            self.commit(form, commits, report).await?;
         }
         Ok(())
     }
 
     /// What of a group is to be committed; what is not, and in a dry run everything, goes into the report.
-    fn decide(&mut self, group: &str, offsets: &Offsets, here: &Offsets, report: &mut Report) -> Offsets {
+    fn decide(&mut self, form: Form, group: &str, offsets: &Offsets, here: &Offsets, report: &mut Report) -> Offsets {
         let mut due = Offsets::new();
         let closed = self.there.get(group).and_then(|known| match known {
-            Group { form: Form::Share | Form::Other, .. } => Some("a group of another kind has this name there"),
+            Group { form: there, .. } if *there != form => Some("a group of another kind has this name there"),
             Group { active: true, .. } => Some(ACTIVE),
             Group { .. } => None,
         });
@@ -253,6 +263,7 @@ impl Work<'_> {
 
     async fn commit(
         &mut self,
+        form: Form,
         commits: BTreeMap<String, Offsets>,
         report: &mut Report,
     ) -> Result<(), crate::source::SourceError> {
@@ -262,7 +273,11 @@ impl Work<'_> {
         let unknown: Vec<String> = commits.keys().filter(|group| known(group).is_none()).cloned().collect();
         coordinators.extend(commit::find(&mut self.destination, &unknown).await?);
         let targets = commits.clone();
-        for (group, outcome) in commit::all(&mut self.destination, &coordinators, commits).await {
+        let outcomes = match form {
+            Form::Share => self.alter(&coordinators, commits).await,
+            Form::Consumer | Form::Other => commit::all(&mut self.destination, &coordinators, commits).await,
+        };
+        for (group, outcome) in outcomes {
             let codes = match outcome {
                 Ok(codes) => codes,
                 Err(why) => {
@@ -293,12 +308,34 @@ impl Work<'_> {
     }
 }
 
+impl Work<'_> {
+    /// Sets start offsets of share groups, one group after the other.
+    async fn alter(
+        &mut self,
+        coordinators: &BTreeMap<String, i32>,
+        commits: BTreeMap<String, Offsets>,
+    ) -> BTreeMap<String, commit::Outcome> {
+        let mut outcomes = BTreeMap::new();
+        for (group, offsets) in commits {
+            let outcome = match coordinators.get(&group) {
+                None => Err("the destination names no coordinator for it".to_owned()),
+                Some(broker) => share::alter(&mut self.destination, *broker, &group, &offsets)
+                    .await
+                    .map_err(|cause| cause.to_string()),
+            };
+            outcomes.insert(group, outcome);
+        }
+        outcomes
+    }
+}
+
 /// How a coordinator says that somebody is in the group.
 fn is_active(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::UNKNOWN_MEMBER_ID
             | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::NON_EMPTY_GROUP
             | ErrorCode::REBALANCE_IN_PROGRESS
             | ErrorCode::STALE_MEMBER_EPOCH
     )

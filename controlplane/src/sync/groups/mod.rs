@@ -7,3 +7,4 @@ pub mod commit;
 pub mod listing;
 pub mod offsets;
 pub mod plan;
+pub mod share;
