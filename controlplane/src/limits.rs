@@ -96,8 +96,14 @@ pub const DECIDE_EVENTS_AT_A_TIME: usize = 64;
 /// Changes that may wait for the driver.
 pub const COMMIT_QUEUE_MAX: usize = 1_024;
 
-/// How often the board is read when no doorbell rings.
+/// How often the board is read when no doorbell rings ...
 pub const BOARD_POLL: Duration = Duration::from_millis(100);
+/// ... unless reading it takes long: then it is left alone for this many times as long as the last look took, ...
+pub const BOARD_IDLE_FACTOR: u32 = 64;
+/// ... but not longer than this.
+pub const BOARD_POLL_MAX: Duration = Duration::from_secs(2);
+/// After a ring, further ones are collected for this many times as long as the last look took.
+pub const BOARD_RUNG_FACTOR: u32 = 3;
 /// How often it is looked how partitions move while some do ...
 pub const PACE_POLL: Duration = Duration::from_secs(1);
 /// ... and while all rest.

@@ -2,7 +2,9 @@
 
 use crate::config::RetryRules;
 use crate::driver::{Driver, now_ms};
-use crate::limits::{BOARD_POLL, PACE_POLL, PACE_POLL_IDLE, RESOLVE_RETRY};
+use crate::limits::{
+    BOARD_IDLE_FACTOR, BOARD_POLL, BOARD_POLL_MAX, BOARD_RUNG_FACTOR, PACE_POLL, PACE_POLL_IDLE, RESOLVE_RETRY,
+};
 use crate::mirror::catalog::Catalog;
 use crate::mirror::decide::PartitionKey;
 use crate::mirror::event::MirrorEvent;
@@ -20,19 +22,24 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 use twinlog_proto::mirror_state::MirrorState;
 
-/// Looks at the board whenever it rings, and every 100 ms; tries failed partitions again when their time has come.
+/// Looks at the board when it rings, and every 100 ms; tries failed partitions again when their time has come. A board of many
+/// partitions is looked at less often, so that looking never takes more than a small share of the time.
 pub async fn board(driver: Driver, link: Rc<Link>, sender: Rc<Sender>, rules: RetryRules) {
     let watcher = Rc::new(RefCell::new(Watcher::default()));
     let mut retries = Retries::new(rules, &driver.catalog());
+    let mut looked_for = Duration::ZERO;
     loop {
         // Ringing or not, the board is looked at: a ring only makes it sooner.
-        timeout(BOARD_POLL, link.rung()).await.ok();
+        timeout(idle(looked_for), link.rung()).await.ok();
+        sleep(pause(looked_for)).await;
         link.drain_events();
         retries.arm(driver.take_armed());
         let due = retries.take_due(Instant::now());
         let watcher = Rc::clone(&watcher);
+        let began = Instant::now();
         let nothing =
-            due.is_empty() && driver.read(|catalog, view| watcher.borrow_mut().look(catalog, view)).is_empty();
+            driver.read(|catalog, view| watcher.borrow_mut().look(catalog, view)).is_empty() && due.is_empty();
+        looked_for = began.elapsed();
         if !nothing {
             steps::passed(Step::EventSeen);
             let again: Vec<MirrorEvent> = due.iter().map(retry).collect();
@@ -49,6 +56,16 @@ pub async fn board(driver: Driver, link: Rc<Link>, sender: Rc<Sender>, rules: Re
         }
         sender.again(&driver.catalog()).await;
     }
+}
+
+/// How long a silent board is left alone after a look that took `looked_for`.
+fn idle(looked_for: Duration) -> Duration {
+    (looked_for * BOARD_IDLE_FACTOR).clamp(BOARD_POLL, BOARD_POLL_MAX)
+}
+
+/// How long rings are collected after a look that took `looked_for`.
+fn pause(looked_for: Duration) -> Duration {
+    (looked_for * BOARD_RUNG_FACTOR).min(BOARD_POLL)
 }
 
 /// Takes in how partitions move: often while some do, seldom while all rest.
@@ -120,6 +137,15 @@ fn delay_ms(rules: RetryRules, failures: i16, random: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_board_that_takes_long_to_look_at_is_looked_at_less_often_and_never_forgotten() {
+        assert_eq!((idle(Duration::ZERO), pause(Duration::ZERO)), (BOARD_POLL, Duration::ZERO));
+        let long = Duration::from_millis(8);
+        assert!(long.as_secs_f64() / idle(long).as_secs_f64() < 0.02, "{:?}", idle(long));
+        assert!(pause(long) >= 2 * long);
+        assert_eq!((idle(Duration::from_secs(9)), pause(Duration::from_secs(9))), (BOARD_POLL_MAX, BOARD_POLL));
+    }
 
     #[test]
     fn a_retry_that_could_not_be_recorded_stays_due() {

@@ -28,7 +28,7 @@ impl Watcher {
                 self.came_back_at.remove(&placement.slot);
                 continue;
             }
-            let Some(seen) = view.progress(topic, index) else { continue };
+            let Some(seen) = view.at(topic, index, placement) else { continue };
             if !is_current(&seen, placement) {
                 continue;
             }

@@ -47,6 +47,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn progress(&self, topic: &Topic, partition: i32) -> Option<PartitionProgress> {
         let placement = topic.partitions.get(&partition)?.placement.as_ref()?;
+        self.at(topic, partition, placement)
+    }
+
+    /// What is known of the partition that lives there.
+    #[must_use]
+    pub fn at(&self, topic: &Topic, partition: i32, placement: &Placement) -> Option<PartitionProgress> {
         self.slots.slot(placement.slot).filter(|seen| seen.identity == identity(topic.facts.id, partition))
     }
 
