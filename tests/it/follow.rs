@@ -112,7 +112,8 @@ fn what_matches_is_followed_and_what_was_stopped_or_excluded_stays_out() {
     // Exclude wins over what flows and over a start by name.
     scene.alter("mirror.topics.exclude=.*skip,o-3");
     scene.state("o-3", 0, "STOPPED");
-    scene.site.cli(&["topics", "start", "dr", "--topic", "o-skip"]).refused();
+    let refusal = scene.site.cli(&["topics", "start", "dr", "--topic", "o-skip"]).refused();
+    assert!(refusal.contains("mirror.topics.exclude"), "{refusal}");
 
     house.down();
     let ours = Log::read(&scene.site.data().join("o-1-0")).expect("a sound log");

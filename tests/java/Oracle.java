@@ -18,7 +18,6 @@ public final class Oracle {
             case "create" -> Topics.create(ask);
             case "alter" -> Topics.alter(ask);
             case "add-partitions" -> Topics.addPartitions(ask);
-            case "commit" -> Topics.commit(ask);
             case "describe" -> Topics.describe(ask);
             case "settings" -> Syncs.settings(ask);
             case "own-settings" -> Syncs.ownSettings(ask);

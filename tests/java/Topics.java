@@ -17,7 +17,6 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
@@ -69,15 +68,6 @@ final class Topics {
     static JsonNode addPartitions(JsonNode ask) throws Exception {
         try (Admin admin = admin(ask)) {
             admin.createPartitions(Map.of(ask.get("topic").asText(), NewPartitions.increaseTo(ask.get("partitions").asInt()))).all().get();
-        }
-        return Oracle.JSON.createObjectNode();
-    }
-
-    // {group, topic, partition, offset}: the group, which nobody is in, commits
-    static JsonNode commit(JsonNode ask) throws Exception {
-        TopicPartition tp = new TopicPartition(ask.get("topic").asText(), ask.get("partition").asInt());
-        try (Admin admin = admin(ask)) {
-            admin.alterConsumerGroupOffsets(ask.get("group").asText(), Map.of(tp, new OffsetAndMetadata(ask.get("offset").asLong()))).all().get();
         }
         return Oracle.JSON.createObjectNode();
     }
