@@ -4,6 +4,7 @@
 #![allow(clippy::print_stderr)]
 
 mod allocations;
+mod authorization;
 mod bad_input;
 mod command_line;
 mod crash;

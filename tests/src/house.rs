@@ -81,7 +81,17 @@ impl Site {
             "--cores",
             "1",
         ];
-        words.map(str::to_owned).into()
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        if self.config().is_file() {
+            words.extend(["--config".to_owned(), Self::flag(&self.config())]);
+        }
+        words
+    }
+
+    /// The configuration file, which `up` is given when there is one.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.dir.join("twinlog.toml")
     }
 
     /// Runs `twinlog` with `arguments` against this site's control plane.

@@ -369,6 +369,7 @@ fn log4j(file: &str) -> String {
 fn tool_class(tool: &str) -> &str {
     match tool {
         "storage" => "kafka.tools.StorageTool",
+        "acls" => "org.apache.kafka.tools.AclCommand",
         "topics" => "org.apache.kafka.tools.TopicCommand",
         "configs" => "org.apache.kafka.tools.ConfigCommand",
         "get-offsets" => "org.apache.kafka.tools.GetOffsetShell",
