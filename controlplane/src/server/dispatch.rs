@@ -9,6 +9,7 @@ use crate::mirror::event::MirrorEvent;
 use crate::rpc::authorize::{Guard, Who};
 use crate::rpc::{self, Endpoint, Refusal, Refused};
 use crate::server::counters::Cause;
+use crate::server::judged::Judged;
 use crate::source::{topics, trail};
 use std::rc::Rc;
 use twinlog_proto::api;
@@ -164,7 +165,10 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
             call.change(|request, catalog, _| rpc::first_draft::remove(request, catalog)).await
         }
         api::DELETE_MIRROR => call.change(|request, catalog, _| rpc::delete_mirror::decide(request, catalog)).await,
-        api::SYNC_MIRROR => call.answer(&rpc::sync_mirror::run(&call.request()?, driver).await),
+        api::SYNC_MIRROR => {
+            let request = call.request()?;
+            call.answer(&request, rpc::sync_mirror::run(&request, driver).await)
+        }
         _ => Err(Close::NotServed { name: api::name(key), version }),
     }
 }
@@ -185,19 +189,20 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// The request, when the caller may have any of it done.
-    fn request<R: Guard>(&self) -> Result<R, Close> {
+    fn request<R: Guard>(&self) -> Result<Rc<Judged<R>>, Close> {
         let mut body = self.body;
         let version = self.header.api_version;
         let request = R::decode(&mut body, version)?;
         body.finish()?;
-        match self.driver.read(|catalog, _| request.refuse(version, &self.who.access(catalog), catalog)) {
-            None => Ok(request),
-            Some(response) => Err(Close::Refused(self.answer(&response)?)),
+        match Judged::new(request, version, self.who, self.driver.catalog()) {
+            Ok(request) => Ok(request),
+            Err(response) => Err(Close::Refused(self.answer_at(version, &response)?)),
         }
     }
 
-    fn answer<M: twinlog_proto::messages::Message>(&self, response: &M) -> Result<Vec<u8>, Close> {
-        self.answer_at(self.header.api_version, response)
+    /// The answer to a request, as its caller may have it.
+    fn answer<R: Guard>(&self, request: &Judged<R>, response: R::Response) -> Result<Vec<u8>, Close> {
+        self.answer_at(self.header.api_version, &request.finish(response))
     }
 
     fn answer_at<M: twinlog_proto::messages::Message>(&self, version: i16, response: &M) -> Result<Vec<u8>, Close> {
@@ -207,12 +212,8 @@ impl Call<'_> {
     }
 
     fn read<R: Guard>(&self, handle: impl FnOnce(&R, &Catalog, &View<'_>) -> R::Response) -> Result<Vec<u8>, Close> {
-        let request: R = self.request()?;
-        self.answer(&self.driver.read(|catalog, view| {
-            let mut response = handle(&request, catalog, view);
-            request.finish(self.header.api_version, &self.who.access(catalog), &mut response);
-            response
-        }))
+        let request: Rc<Judged<R>> = self.request()?;
+        self.answer(&request, self.driver.read(|catalog, view| handle(&request, catalog, view)))
     }
 
     async fn change<R: Guard + 'static>(
@@ -222,17 +223,10 @@ impl Call<'_> {
     where
         R::Response: Refused + 'static,
     {
-        let request: R = self.request()?;
-        let (who, version) = (self.who.clone(), self.header.api_version);
-        let decided = move |catalog: &Catalog, view: &View<'_>| {
-            let access = who.access(catalog);
-            let permitted = request.permitted(&access);
-            let (events, mut response) = decide(permitted.as_ref().unwrap_or(&request), catalog, view);
-            request.finish(version, &access, &mut response);
-            (events, response)
-        };
-        let changed = self.driver.change(decided).await;
-        self.answer(&changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
+        let request: Rc<Judged<R>> = self.request()?;
+        let asked = Rc::clone(&request);
+        let changed = self.driver.change(move |catalog, view| decide(&asked, catalog, view)).await;
+        self.answer(&request, changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
     }
 
     fn describe_mirrors(&self) -> Result<Vec<u8>, Close> {
@@ -245,8 +239,9 @@ impl Call<'_> {
 
     /// A producer that wants no answer gets none.
     fn produce(&self) -> Result<Vec<u8>, Close> {
-        match rpc::refused_writes::produce(&self.request()?) {
-            Some(response) => self.answer(&response),
+        let request = self.request()?;
+        match rpc::refused_writes::produce(&request) {
+            Some(response) => self.answer(&request, response),
             None => Ok(Vec::new()),
         }
     }
@@ -254,8 +249,9 @@ impl Call<'_> {
     async fn add_topics_to_mirror(&self) -> Result<Vec<u8>, Close> {
         use rpc::first_draft::{add, starts};
         use twinlog_proto::messages::add_topics_to_mirror::AddTopicsToMirrorResponse;
+        let request = self.request()?;
         let mut asked = Vec::new();
-        for start in starts(&self.request()?) {
+        for start in starts(&request) {
             // What has no question is refused by the decision, for the same reason.
             let question = self.driver.read(|catalog, _| rpc::start_mirror_topics::question(&start, catalog));
             let source = match question {
@@ -265,7 +261,7 @@ impl Call<'_> {
             asked.push((start, source));
         }
         let changed = self.driver.change(move |catalog, view| add(asked, catalog, view)).await;
-        self.answer(&changed.unwrap_or_else(|cause| AddTopicsToMirrorResponse::refused(not_durable(&cause))))
+        self.answer(&request, changed.unwrap_or_else(|cause| AddTopicsToMirrorResponse::refused(not_durable(&cause))))
     }
 
     async fn alter_configs(&self) -> Result<Vec<u8>, Close> {
@@ -273,43 +269,47 @@ impl Call<'_> {
         use twinlog_proto::messages::incremental_alter_configs::{
             IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
         };
-        let request: IncrementalAlterConfigsRequest = self.request()?;
+        let request: Rc<Judged<IncrementalAlterConfigsRequest>> = self.request()?;
         let mut sources = Sources::new();
         for (mirror, servers) in self.driver.read(|catalog, _| question(&request, catalog)) {
             sources.insert(mirror, topics::cluster_id(&servers).await);
         }
-        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&request, &sources, catalog);
+        let asked = Rc::clone(&request);
+        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&asked, &sources, catalog);
         let changed = self.driver.change(decided).await;
-        self.answer(&changed.unwrap_or_else(|cause| IncrementalAlterConfigsResponse::refused(not_durable(&cause))))
+        self.answer(
+            &request,
+            changed.unwrap_or_else(|cause| IncrementalAlterConfigsResponse::refused(not_durable(&cause))),
+        )
     }
 
     async fn create_mirror(&self) -> Result<Vec<u8>, Close> {
         use rpc::create_mirror::{decide, question};
         use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, CreateMirrorResponse};
-        let request: CreateMirrorRequest = self.request()?;
+        let request: Rc<Judged<CreateMirrorRequest>> = self.request()?;
         let settings = match self.driver.read(|catalog, _| question(&request, catalog)) {
             Ok(settings) => settings,
-            Err(refusal) => return self.answer(&CreateMirrorResponse::refused(refusal)),
+            Err(refusal) => return self.answer(&request, CreateMirrorResponse::refused(refusal)),
         };
         let source = topics::cluster_id(&crate::mirror::settings::bootstrap_servers(&settings)).await;
-        let own = self.us.cluster_id.clone();
-        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&request, &settings, source, &own, catalog);
+        let (own, asked) = (self.us.cluster_id.clone(), Rc::clone(&request));
+        let decided = move |catalog: &Catalog, _: &View<'_>| decide(&asked, &settings, source, &own, catalog);
         let changed = self.driver.change(decided).await;
-        self.answer(&changed.unwrap_or_else(|cause| CreateMirrorResponse::refused(not_durable(&cause))))
+        self.answer(&request, changed.unwrap_or_else(|cause| CreateMirrorResponse::refused(not_durable(&cause))))
     }
 
     async fn start_mirror_topics(&self) -> Result<Vec<u8>, Close> {
         use rpc::start_mirror_topics::{decide, question};
         use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, StartMirrorTopicsResponse};
-        let request: StartMirrorTopicsRequest = self.request()?;
+        let request: Rc<Judged<StartMirrorTopicsRequest>> = self.request()?;
         let question = match self.driver.read(|catalog, _| question(&request, catalog)) {
             Ok(question) => question,
-            Err(refusal) => return self.answer(&StartMirrorTopicsResponse::refused(refusal)),
+            Err(refusal) => return self.answer(&request, StartMirrorTopicsResponse::refused(refusal)),
         };
         let source = trail::ask(&question.servers, &question.wanted, &self.us.cluster_id).await;
-        let request = Rc::new(request);
-        let changed = self.driver.change(move |catalog, view| decide(&request, source, catalog, view)).await;
-        self.answer(&changed.unwrap_or_else(|cause| StartMirrorTopicsResponse::refused(not_durable(&cause))))
+        let asked = Rc::clone(&request);
+        let changed = self.driver.change(move |catalog, view| decide(&asked, source, catalog, view)).await;
+        self.answer(&request, changed.unwrap_or_else(|cause| StartMirrorTopicsResponse::refused(not_durable(&cause))))
     }
 }
 

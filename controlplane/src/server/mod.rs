@@ -7,5 +7,6 @@ pub mod descriptors;
 pub mod dispatch;
 pub mod gate;
 pub mod http;
+mod judged;
 pub mod listener;
 pub mod pages;

@@ -2,6 +2,8 @@
 
 use super::{Access, Guard, whole};
 use crate::mirror::catalog::Catalog;
+use crate::mirror::re2::split;
+use crate::mirror::settings::INCLUDE;
 use crate::rpc::Refusal;
 use std::collections::BTreeMap;
 use twinlog_proto::messages::Request;
@@ -13,9 +15,6 @@ use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::messages::sync_mirror::{SyncMirrorRequest, SyncMirrorResponse};
 use twinlog_proto::security::codes::{Operation, ResourceType};
 
-/// The setting by which topics start that nobody names.
-const TOPICS_INCLUDE: &str = "mirror.topics.include";
-
 const MIRROR: ResourceType = ResourceType::ClusterMirror;
 
 impl Access<'_> {
@@ -24,10 +23,8 @@ impl Access<'_> {
         &self,
         settings: impl Iterator<Item = (&'s str, Option<&'s str>)>,
     ) -> Result<(), Refusal> {
-        let included = settings.filter(|(name, _)| *name == TOPICS_INCLUDE).filter_map(|(_, value)| value);
-        let mut patterns =
-            included.flat_map(|list| list.split(',')).map(str::trim).filter(|pattern| !pattern.is_empty());
-        patterns.try_for_each(|pattern| self.need_topics_matching(pattern))
+        let mut lists = settings.filter(|(name, _)| *name == INCLUDE).filter_map(|(_, value)| value);
+        lists.try_for_each(|list| split(list).iter().try_for_each(|pattern| self.need_topics_matching(pattern)))
     }
 }
 

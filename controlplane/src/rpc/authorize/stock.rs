@@ -22,6 +22,11 @@ const EMPTY_IS_ALL_UP_TO: i16 = 0;
 /// From this version on FindCoordinator asks for several keys.
 const SEVERAL_FROM: i16 = 4;
 
+/// Operations on a setting that take away.
+const DELETE: i8 = 1;
+/// See [`DELETE`].
+const SUBTRACT: i8 = 3;
+
 /// Needs nothing: whoever connects may ask what is spoken.
 impl Guard for ApiVersionsRequest {}
 
@@ -140,7 +145,9 @@ fn alter(resource: &AlterConfigsResource, access: &Access<'_>) -> Result<(), Ref
     if kind != ResourceType::ClusterMirror {
         return Ok(());
     }
-    access.need_settings(resource.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())))
+    // What is taken away lets nothing start.
+    let given = resource.configs.iter().filter(|config| !matches!(config.config_operation, DELETE | SUBTRACT));
+    access.need_settings(given.map(|config| (config.name.as_str(), config.value.as_deref())))
 }
 
 impl Guard for IncrementalAlterConfigsRequest {
