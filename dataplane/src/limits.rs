@@ -157,5 +157,18 @@ pub const PIECES_PER_CORE_MIN: usize = 8;
 /// How long an end of the process waits for jobs on logs (a recovery may take long) before it goes on without them, in ms.
 pub const STOP_JOBS_MS_MAX: u64 = 20_000;
 
+/// Closed segments and snapshots of one log that a flush syncs one by one, each with a file open; with more it syncs the filesystem.
+pub const FILES_SYNCED_ONE_BY_ONE: usize = 16;
+
+/// Segments of one log that may wait for their last writes; then its source waits.
+pub const CLOSING_MAX: usize = 16;
+
+/// The fewest bytes of a piece that a roll carries over to the new segment: padding behind the old segment's end must not reach
+/// what is left of the piece.
+pub const CARRIED_BYTES_MIN: usize = 16 << 10;
+
+const _: () =
+    assert!(CARRIED_BYTES_MIN >= DIRECT_ALIGN_BYTES_MAX, "padding of a block must lie within what was carried over");
+
 /// Flushes that a core starts in one tick: fewer than it has writers, so that writes go on.
 pub const FLUSHES_PER_TICK: usize = WRITES_IN_FLIGHT_PER_CORE / 2;

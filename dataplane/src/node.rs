@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -53,11 +54,12 @@ pub fn run(config: &Config) -> Result<(), Fatal> {
     for folder in config.data.iter().chain([&config.state]) {
         make_folder(folder)?;
     }
+    let open_files_max = raise_open_files();
     let locks = InstanceLocks::take(&config.state, &config.data).map_err(fatal(""))?;
     let checkpoints = Checkpoints::load(&config.data).map_err(fatal(""))?;
     let count = config.cores.count();
     let (channel, seats) = Channel::open(count as u32, SLOTS).map_err(fatal(""))?;
-    let view = channel.region().view().clone();
+    let view = channel.own().view().clone();
     let (housekeeping, tracker) =
         Housekeeping::start(&view, checkpoints.clone()).map_err(fatal("the housekeeping thread cannot be started"))?;
     let server = ChannelServer::start(channel, &config.state).map_err(fatal(""))?;
@@ -78,6 +80,7 @@ pub fn run(config: &Config) -> Result<(), Fatal> {
                 flush_interval: config.flush_interval,
                 flush_bytes: config.flush_bytes,
                 connections_per_broker: config.connections_per_broker,
+                segments_open_max: segments_open_max(open_files_max, count),
             },
             processor,
             pieces: config.pieces_per_core,
@@ -102,6 +105,28 @@ pub fn run(config: &Config) -> Result<(), Fatal> {
     server.stop();
     drop(locks);
     result
+}
+
+/// Raises the limit of open files as far as it may be; gives it.
+fn raise_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    // Where this is refused the old limit stays.
+    let reached = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    let files = reached.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    if files < OPEN_FILES_WANTED {
+        tracing::warn!(
+            "without: many open files; {files} may be open, so segments of busy partitions are closed and opened again \
+             (LimitNOFILE, ulimit -Hn)"
+        );
+    }
+    files
+}
+
+/// Segments that one core may have open: what is left of the limit after sockets, indexes, checkpoints and syncs.
+fn segments_open_max(open_files_max: usize, cores: usize) -> usize {
+    let left = open_files_max - (open_files_max / 2).min(OPEN_FILES_KEPT);
+    (left / cores.max(1)).max(1)
 }
 
 fn make_folder(folder: &Path) -> Result<(), Fatal> {
@@ -183,6 +208,10 @@ fn join(threads: Vec<JoinHandle<Result<(), CoreCause>>>, early: bool) -> Result<
     result
 }
 
+/// Open files that are kept for everything but segments, or half of what there may be.
+const OPEN_FILES_KEPT: usize = 1024;
+/// With fewer open files than this we say so at the start.
+const OPEN_FILES_WANTED: usize = 4096;
 /// How often the main thread looks at its sources beside SIGTERM, in ms.
 const SIGNAL_LOOK_MS: u64 = 20;
 /// As a stock broker makes its folders; the umask may take rights away.

@@ -11,6 +11,7 @@ mod crash;
 mod demo;
 mod follow;
 mod full_disk;
+mod hostile_memory;
 mod killed_at_every_step;
 mod leader_moves;
 mod mirror_everything;

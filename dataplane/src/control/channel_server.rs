@@ -68,6 +68,8 @@ fn system(what: &'static str) -> impl Fn(Errno) -> ChannelError {
 #[derive(Debug)]
 pub struct Channel {
     region: Region,
+    /// The same for this process alone: what it shows is what the cores published, whatever the other side does.
+    own: Region,
     handout: Handout,
 }
 
@@ -75,6 +77,7 @@ pub struct Channel {
 #[derive(Debug)]
 pub struct Seat {
     region: Region,
+    own: Region,
     core: u32,
     orders_bell: Doorbell,
     events_bell: Doorbell,
@@ -99,6 +102,8 @@ impl Channel {
     pub fn open(cores: u32, slots: u32) -> Result<(Self, Vec<Seat>), ChannelError> {
         let geometry = Geometry::new(cores.into(), slots.into(), ORDER_ENTRIES.into(), EVENT_ENTRIES.into())?;
         let (region, file) = Region::create(geometry, stamp())?;
+        // Only its board is used: memory that nobody touches costs nothing.
+        let (own, _unshared) = Region::create(geometry, region.stamp())?;
         let fd = file.as_raw_fd();
         let reading = open(format!("/proc/self/fd/{fd}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(system("open the shared memory for reading (is /proc mounted?)"))?;
@@ -110,12 +115,18 @@ impl Channel {
             let events_bell = Doorbell::for_events().map_err(system(bell))?;
             handout.bells.push(orders_bell.try_clone().map_err(system(bell))?);
             handout.bells.push(events_bell.try_clone().map_err(system(bell))?);
-            seats.push(Seat { region: region.clone(), core, orders_bell, events_bell });
+            seats.push(Seat { region: region.clone(), own: own.clone(), core, orders_bell, events_bell });
         }
-        Ok((Self { region, handout }, seats))
+        Ok((Self { region, own, handout }, seats))
     }
 
-    /// The region, for reading board and pages within this process.
+    /// What was published, for decisions within this process: the shared board is in the hands of the other plane too.
+    #[must_use]
+    pub fn own(&self) -> &Region {
+        &self.own
+    }
+
+    /// The region that is handed out.
     #[must_use]
     pub fn region(&self) -> &Region {
         &self.region
@@ -132,10 +143,11 @@ impl Seat {
     /// Takes the seat, on the core's thread.
     #[must_use]
     pub fn take(self) -> CoreEnds {
-        let Self { region, core, orders_bell, events_bell } = self;
+        let Self { region, own, core, orders_bell, events_bell } = self;
         let metrics = Metrics::shared(region.page_writer(core));
         let inbox = Inbox::new(region.order_consumer(core), orders_bell, metrics.clone());
-        let outbox = Outbox::new(region.board_writer(), region.event_producer(core), events_bell, metrics.clone());
+        let events = region.event_producer(core);
+        let outbox = Outbox::new(region, &own, events, events_bell, metrics.clone());
         CoreEnds { inbox, outbox, metrics }
     }
 }

@@ -1,17 +1,22 @@
 //! Progress -> board, event -> ring. The only writer of this core's slots; never waits.
 
 use crate::metrics::{Counter, Metrics};
-use twinlog_proto::channel::board::{BoardWriter, NoSuchSlot};
+use twinlog_proto::channel::board::{BoardReader, BoardWriter, NoSuchSlot, Seen};
 use twinlog_proto::channel::doorbell::Doorbell;
 use twinlog_proto::channel::message::Event;
 use twinlog_proto::channel::progress::PartitionProgress;
-use twinlog_proto::channel::region::Window;
+use twinlog_proto::channel::region::{Region, Window};
 use twinlog_proto::channel::ring::{Producer, PushError};
 
 /// What one core tells.
 #[derive(Debug)]
 pub struct Outbox {
+    region: Region,
     board: BoardWriter<Window>,
+    shown: BoardReader<Window>,
+    /// The board of this process alone.
+    own: BoardWriter<Window>,
+    published: BoardReader<Window>,
     ring: Producer<Window>,
     bell: Doorbell,
     metrics: Metrics,
@@ -21,8 +26,10 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(board: BoardWriter<Window>, ring: Producer<Window>, bell: Doorbell, metrics: Metrics) -> Self {
-        Self { board, ring, bell, metrics, ring_due: false, said_dropped: false }
+    pub(super) fn new(region: Region, own: &Region, ring: Producer<Window>, bell: Doorbell, metrics: Metrics) -> Self {
+        let (board, shown) = (region.board_writer(), region.board());
+        let (own, published) = (own.board_writer(), own.board());
+        Self { region, board, shown, own, published, ring, bell, metrics, ring_due: false, said_dropped: false }
     }
 
     /// Slots of the board.
@@ -36,7 +43,26 @@ impl Outbox {
     /// # Errors
     /// When the board has no such slot (slot numbers come from assignment files).
     pub fn publish(&self, slot: u32, progress: &PartitionProgress) -> Result<(), NoSuchSlot> {
+        self.own.publish(slot, progress)?;
         self.board.publish(slot, progress)
+    }
+
+    /// Puts right what the other plane wrote over in the slot; true when it had.
+    pub fn repair(&self, slot: u32) -> bool {
+        let (Ok(published), Ok(shown)) = (self.published.read(slot), self.shown.read(slot)) else { return false };
+        let Seen::Value(progress) = published else { return false };
+        if shown == published {
+            return false;
+        }
+        self.metrics.add(Counter::BoardRepairs, 1);
+        self.board.publish(slot, &progress).is_ok()
+    }
+
+    /// The same for the header, without which no control plane attaches.
+    pub fn repair_header(&self) -> bool {
+        let mended = self.region.mend();
+        self.metrics.add(Counter::BoardRepairs, u64::from(mended));
+        mended
     }
 
     /// Shows that the partition is gone.
@@ -44,6 +70,7 @@ impl Outbox {
     /// # Errors
     /// When the board has no such slot.
     pub fn clear(&self, slot: u32) -> Result<(), NoSuchSlot> {
+        self.own.clear(slot)?;
         self.board.clear(slot)
     }
 

@@ -296,6 +296,7 @@ async fn tick(shared: Rc<Shared<UringDisk>>) {
         let now = Instant::now();
         shared.dog.check(now);
         shared.flush_due(now);
+        shared.repair_board();
         shared.metrics.add(Counter::Turns, 1);
         shared.metrics.publish_allocations();
         let counts = shared.home.writers.counts();

@@ -36,6 +36,8 @@ pub struct CoreSettings {
     pub flush_bytes: u64,
     /// Connections to one source broker.
     pub connections_per_broker: u32,
+    /// Segments that may be open at once.
+    pub segments_open_max: usize,
 }
 
 /// See the module text.
@@ -69,6 +71,10 @@ pub struct Shared<D: Disk> {
     pressed_until: Cell<Option<Instant>>,
     unflushed_bytes: Cell<u64>,
     jitter: RefCell<Jitter>,
+    /// Where the next look at the shared board begins.
+    repair_from: Cell<usize>,
+    /// Where the next look for segments to close begins.
+    close_from: Cell<usize>,
     fault: RefCell<Option<CoreCause>>,
     fault_bell: Notify,
 }
@@ -108,6 +114,8 @@ impl<D: Disk> Shared<D> {
             pressed_until: Cell::new(None),
             unflushed_bytes: Cell::new(0),
             jitter: RefCell::new(Jitter::new(seed)),
+            close_from: Cell::new(0),
+            repair_from: Cell::new(0),
             fault: RefCell::new(None),
             fault_bell: Notify::new(),
         }
@@ -305,6 +313,49 @@ impl<D: Disk> Shared<D> {
         }
     }
 
+    /// Closes segments of logs that have nothing under way when too many are open; they are opened again by their next record.
+    pub fn bound_open_segments(&self) {
+        let (disk, max) = (&self.home.disk, self.settings.segments_open_max);
+        if disk.open_segments() <= max {
+            return;
+        }
+        // A good part at once, so that the next record does not begin all over.
+        let (partitions, enough) = (self.partitions.borrow(), max - max / 4);
+        let count = partitions.len();
+        for step in 0..count {
+            let at = (self.close_from.get() + step) % count;
+            let closed = partitions[at].as_ref().and_then(|partition| partition.look(PartitionLog::close_segment));
+            if let Some(Err(fault)) = closed {
+                // Its next write meets the same and says so.
+                tracing::warn!(partition = ?partitions[at], "a segment could not be closed: {fault}");
+            }
+            if disk.open_segments() <= enough {
+                self.close_from.set((at + 1) % count);
+                return;
+            }
+        }
+    }
+
+    /// Looks at a part of the shared board, and puts right what the other plane wrote over: the whole board within seconds.
+    pub fn repair_board(&self) {
+        let partitions = self.partitions.borrow();
+        let (count, from) = (partitions.len(), self.repair_from.get());
+        let upto = (from + count / REPAIR_TICKS + 1).min(count);
+        let outbox = self.outbox.borrow();
+        let slots = partitions[from.min(upto)..upto].iter().flatten().map(|partition| partition.place.slot);
+        let mut repaired = slots.filter(|slot| outbox.repair(*slot)).count();
+        self.repair_from.set(if upto == count { 0 } else { upto });
+        if upto == count && self.settings.number == 0 {
+            repaired += usize::from(outbox.repair_header());
+        }
+        if repaired > 0 {
+            tracing::error!(
+                repaired,
+                "the control plane wrote where only the data plane may; what it showed is shown again; restart the control plane"
+            );
+        }
+    }
+
     fn begin_flush(&self, partition: &Partition<D>, now: Instant) {
         partition.set_clean();
         match partition.look(PartitionLog::begin_flush) {
@@ -321,6 +372,9 @@ impl<D: Disk> Shared<D> {
 pub fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
+
+/// Ticks in which the whole board is looked at once.
+const REPAIR_TICKS: usize = 250;
 
 /// Dirty logs that fit without the list growing.
 const DIRTY: usize = 4096;

@@ -23,6 +23,8 @@ pub enum Open {
     Segment,
     /// An existing file or directory, only to sync it.
     ToSync,
+    /// An existing directory, only to sync everything on its filesystem: cheaper than many syncs.
+    ToSyncAll,
 }
 
 /// What a file asks of the writes to it.
@@ -80,6 +82,11 @@ pub trait Disk: 'static {
 
     /// Allocates `range` and makes the file at least that long. `Unsupported` is not a failure of the file.
     fn allocate(&self, file: Rc<Self::File>, range: Range<u64>) -> impl Future<Output = io::Result<()>>;
+
+    /// Segments that are open now.
+    fn open_segments(&self) -> usize {
+        0
+    }
 
     /// Sets the length of a file.
     fn set_len(&self, file: &Self::File, bytes: u64) -> io::Result<()>;

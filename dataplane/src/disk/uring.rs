@@ -3,6 +3,7 @@
 //! The operations are our own, sent through the runtime's one-shot type. Each owns the file and the share that the kernel
 //! works with: a dropped future leaves both with the driver until the kernel is done.
 
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -23,6 +24,7 @@ use crate::limits::{DIRECT_ALIGN_BYTES_MAX, DIRECT_ALIGN_BYTES_MIN};
 pub struct UringDisk {
     /// Never open segments past the page cache.
     buffered_only: bool,
+    open_segments: Rc<Cell<usize>>,
 }
 
 /// A file that the ring works with.
@@ -32,6 +34,10 @@ pub struct UringFile {
     alignment: Alignment,
     /// A segment, of which only the data (and what is needed to find it) has to be durable.
     segment: bool,
+    /// A sync makes its whole filesystem durable.
+    all: bool,
+    /// Counts it while it is open.
+    counted: Option<Counted>,
 }
 
 impl UringDisk {
@@ -44,7 +50,7 @@ impl UringDisk {
     /// Writes through the page cache everywhere.
     #[must_use]
     pub fn buffered() -> Self {
-        Self { buffered_only: true }
+        Self { buffered_only: true, ..Self::default() }
     }
 }
 
@@ -52,21 +58,16 @@ impl Disk for UringDisk {
     type File = UringFile;
 
     fn open(&self, path: &Path, how: Open) -> io::Result<UringFile> {
-        match how {
-            Open::ToSync => {
-                let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-                Ok(UringFile { fd, alignment: Alignment::BUFFERED, segment: false })
-            }
-            Open::Segment if self.buffered_only => open_buffered(path),
-            Open::Segment => match open_segment(path, OFlags::DIRECT) {
-                Ok(fd) => match direct_alignment(&fd)? {
-                    Some(alignment) => Ok(UringFile { fd, alignment, segment: true }),
-                    None => open_buffered(path),
-                },
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => open_buffered(path),
-                Err(error) => Err(error.into()),
-            },
+        let mut file = self.open_one(path, how)?;
+        if file.segment {
+            self.open_segments.set(self.open_segments.get() + 1);
+            file.counted = Some(Counted(Rc::clone(&self.open_segments)));
         }
+        Ok(file)
+    }
+
+    fn open_segments(&self) -> usize {
+        self.open_segments.get()
     }
 
     fn alignment(&self, file: &UringFile) -> Alignment {
@@ -85,6 +86,9 @@ impl Disk for UringDisk {
     }
 
     async fn sync(&self, file: Rc<UringFile>) -> io::Result<()> {
+        if file.all {
+            return sync_filesystem(file.fd.try_clone()?).await;
+        }
         let flags = if file.segment { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
         let entry = opcode::Fsync::new(Fd(file.fd.as_raw_fd())).flags(flags).build();
         submit((file, None), entry).await.map(drop)
@@ -98,6 +102,49 @@ impl Disk for UringDisk {
 
     fn set_len(&self, file: &UringFile, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::ftruncate(&file.fd, bytes)?)
+    }
+}
+
+impl UringDisk {
+    fn open_one(&self, path: &Path, how: Open) -> io::Result<UringFile> {
+        match how {
+            Open::ToSync | Open::ToSyncAll => {
+                let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+                let all = how == Open::ToSyncAll;
+                Ok(UringFile { fd, alignment: Alignment::BUFFERED, segment: false, all, counted: None })
+            }
+            Open::Segment if self.buffered_only => open_buffered(path),
+            Open::Segment => match open_segment(path, OFlags::DIRECT) {
+                Ok(fd) => match direct_alignment(&fd)? {
+                    Some(alignment) => Ok(UringFile { fd, alignment, segment: true, all: false, counted: None }),
+                    None => open_buffered(path),
+                },
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => open_buffered(path),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+/// The ring has no operation for it, and it may take long: a thread of its own does it.
+async fn sync_filesystem(fd: OwnedFd) -> io::Result<()> {
+    let (done, answer) = tokio::sync::oneshot::channel();
+    let sync = move || {
+        // Who asked waits for it, or has gone away.
+        done.send(rustix::fs::syncfs(&fd)).ok();
+    };
+    std::thread::Builder::new().name("syncfs".to_owned()).spawn(sync)?;
+    let answer = answer.await.map_err(|_gone| io::Error::other("the thread that syncs the filesystem is gone"))?;
+    Ok(answer?)
+}
+
+/// Counts an open segment as long as it lives.
+#[derive(Debug)]
+struct Counted(Rc<Cell<usize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -128,7 +175,13 @@ fn open_segment(path: &Path, more: OFlags) -> rustix::io::Result<OwnedFd> {
 }
 
 fn open_buffered(path: &Path) -> io::Result<UringFile> {
-    Ok(UringFile { fd: open_segment(path, OFlags::empty())?, alignment: Alignment::BUFFERED, segment: true })
+    Ok(UringFile {
+        fd: open_segment(path, OFlags::empty())?,
+        alignment: Alignment::BUFFERED,
+        segment: true,
+        all: false,
+        counted: None,
+    })
 }
 
 /// The alignment that direct writes to this file need; none when they are refused or need too much.

@@ -10,7 +10,7 @@ use super::accept::{Have, Verdict, judge};
 use super::span::{Span, Tails};
 use super::spec::{AppendStop, RegionEnd, RegionRules};
 use super::{Health, PartitionLog, faults};
-use crate::buffers::{Lease, STAGE_BYTES};
+use crate::buffers::{Lease, STAGE_BYTES, Share};
 use crate::disk::Disk;
 use crate::disk::jobs::{Job, Then, Work};
 use crate::fault::Fault;
@@ -58,10 +58,16 @@ impl<D: Disk> PartitionLog<D> {
         self.take_in(range.len())?;
         self.submit_open_span();
         let mut span = self.place(lease, range).map_err(|fault| self.stop_with(fault))?;
-        let stop = self.walk(&mut span);
-        let bytes = self.countable(&span, stop.is_err());
-        self.submit(span, bytes);
-        stop
+        loop {
+            let stop = self.walk(&mut span);
+            let bytes = self.countable(&span, stop.is_err());
+            self.submit(span, bytes);
+            let backlog = self.backlog.take();
+            match (stop, backlog) {
+                (Ok(()), Some(backlog)) => span = self.carry_on(backlog).map_err(|fault| self.stop_with(fault))?,
+                (stop, _) => return stop,
+            }
+        }
     }
 
     /// Goes on with the region by a copy, for small runs: gathered in a stage buffer, written at the end of the region or
@@ -99,6 +105,7 @@ impl<D: Disk> PartitionLog<D> {
             self.submit(span, bytes);
         }
         self.raw = self.active.end;
+        self.backlog = None;
         if let Some(tails) = &mut self.tails {
             tails.rewind();
         }
@@ -134,6 +141,7 @@ impl<D: Disk> PartitionLog<D> {
 
     fn stop_with(&mut self, fault: Fault) -> AppendStop {
         self.end_here();
+        let fault = faults::at(fault, self.reached.leo, self.next_offset);
         AppendStop::Fault(self.broken(fault))
     }
 
@@ -200,7 +208,7 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// How many bytes of the span to submit: all of it while the region goes on, whole batches only when it ends here.
-    fn countable(&self, span: &Span, ends: bool) -> usize {
+    pub(super) fn countable(&self, span: &Span, ends: bool) -> usize {
         if ends { self.active.end.saturating_sub(self.raw) as usize } else { span.bytes() }
     }
 
@@ -264,31 +272,6 @@ impl<D: Disk> PartitionLog<D> {
         self.move_to_new_segment(base, span).map_err(|fault| self.stop_with(fault))
     }
 
-    /// Submits what belongs to the present segment and carries the batch at the cursor over to the start of a new one.
-    fn move_to_new_segment(&mut self, base: i64, span: &mut Span) -> Result<(), Fault> {
-        let header = self.walker.header_bytes();
-        let rest = span.end - span.cursor;
-        let bytes = HEADER_BYTES + rest;
-        let mut lease = self.lease_of(bytes)?;
-        lease[..HEADER_BYTES].copy_from_slice(header);
-        lease[HEADER_BYTES..bytes].copy_from_slice(&span.lease[span.cursor..span.end]);
-        let new = Span { lease, start: 0, cursor: HEADER_BYTES, end: bytes };
-        let old = std::mem::replace(span, new);
-        let old_bytes = self.countable(&old, true);
-        self.submit(old, old_bytes);
-        self.roll(base)
-    }
-
-    /// A buffer of at least so many bytes; a roll cannot wait for one.
-    fn lease_of(&self, bytes: usize) -> Result<Lease, Fault> {
-        let pool = &self.home.pool;
-        let pooled = if bytes <= STAGE_BYTES { pool.try_take_stage() } else { pool.try_take() };
-        match pooled.filter(|lease| lease.capacity() >= bytes) {
-            Some(lease) => Ok(lease),
-            None => pool.one_off(bytes.max(1)).map_err(|e| faults::buffers(&self.dir, e)),
-        }
-    }
-
     /// Submits what stands before the batch whose header ends at the cursor, and goes on behind that batch.
     fn leave_out(&mut self, header: &BatchHeader, span: &mut Span) -> Result<(), Fault> {
         if let Some(region) = &mut self.region {
@@ -344,9 +327,9 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// Submits the first `bytes` bytes of the span at `raw`, and remembers the blocks that the next write shares.
-    pub(super) fn submit(&mut self, mut span: Span, bytes: usize) {
+    pub(super) fn submit(&mut self, mut span: Span, bytes: usize) -> Share {
         if bytes == 0 {
-            return;
+            return span.lease.share();
         }
         let Some(file) = self.active.file.clone() else {
             unreachable!("a span is made only for an open segment");
@@ -366,7 +349,9 @@ impl<D: Disk> PartitionLog<D> {
         let touches = position..position + range.len() as u64;
         self.allocate_up_to(touches.end, &file);
         let then = Then::End { leo: self.next_offset, epoch: self.last_epoch() };
-        let job = Job { file: Rc::clone(&file), work: Work::Write(span.lease.share(), range), touches, then };
+        let share = span.lease.share();
+        let job = Job { file: Rc::clone(&file), work: Work::Write(share.clone(), range), touches, then };
         self.home.writers.submit(&self.jobs, job);
+        share
     }
 }

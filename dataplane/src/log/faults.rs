@@ -52,6 +52,11 @@ pub(super) fn directory(path: &Path, why: &str) -> Fault {
     Fault::partition(FaultCode::DIRECTORY, format!("{}: {why}", path.display()))
 }
 
+/// The same fault, with the offsets that are not safe because of it, unless it names some.
+pub(super) fn at(fault: Fault, from: i64, to: i64) -> Fault {
+    if fault.range() == (-1, -1) { with_range(fault, from, to) } else { fault }
+}
+
 fn with_range(mut fault: Fault, from: i64, to: i64) -> Fault {
     if let Fault::Partition(PartitionCause { from: at, to: until, .. }) = &mut fault {
         (*at, *until) = (from, to);

@@ -9,12 +9,12 @@ use std::rc::Rc;
 use twinlog_proto::storage::names::{self, FileKind};
 
 use super::roll::Closing;
-use super::{Health, PartitionLog, SEGMENT_FILES, faults, files_of};
+use super::{Health, PartitionLog, SEGMENT_FILES, Unsynced, faults, files_of};
 use crate::disk::files::{self, ReplaceError};
 use crate::disk::jobs::{Job, Then, Work};
 use crate::disk::{Disk, Open};
 use crate::fault::Fault;
-use crate::limits::ALLOCATE_STEP_BYTES_MIN;
+use crate::limits::{ALLOCATE_STEP_BYTES_MIN, FILES_SYNCED_ONE_BY_ONE};
 
 impl<D: Disk> PartitionLog<D> {
     /// Starts making everything below the present `leo` durable, without waiting; `flushed` moves by
@@ -35,7 +35,8 @@ impl<D: Disk> PartitionLog<D> {
             self.rest().map_err(|fault| self.broken(fault))?;
             return Ok(false);
         }
-        self.submit_syncs().map_err(|fault| self.broken(fault))?;
+        let (from, to) = (self.reached.flushed, self.reached.leo);
+        self.submit_syncs().map_err(|fault| self.broken(faults::at(fault, from, to)))?;
         Ok(true)
     }
 
@@ -52,7 +53,8 @@ impl<D: Disk> PartitionLog<D> {
     /// marker. Appending may go on afterwards.
     pub async fn finish(&mut self) -> Result<(), Fault> {
         self.flush().await?;
-        self.finish_files().map_err(|fault| self.broken(fault))?;
+        let (from, to) = (self.reached.flushed, self.reached.leo);
+        self.finish_files().map_err(|fault| self.broken(faults::at(fault, from, to)))?;
         self.settle().await?;
         self.rest()
     }
@@ -123,6 +125,11 @@ impl<D: Disk> PartitionLog<D> {
         Ok(())
     }
 
+    /// Closes the segment's file if nothing is under way; the next record opens it again.
+    pub fn close_segment(&mut self) -> Result<(), Fault> {
+        if matches!(self.health, Health::Good) { self.rest().map_err(|fault| self.broken(fault)) } else { Ok(()) }
+    }
+
     /// Writes the small files that are due, then queues every sync; the last one moves the flushed offset.
     pub(super) fn submit_syncs(&mut self) -> Result<(), Fault> {
         let leo = self.reached.leo;
@@ -135,6 +142,14 @@ impl<D: Disk> PartitionLog<D> {
                 ReplaceError::Sync(error) => faults::sync(&path, error),
             })?;
             self.epochs_changed = false;
+        }
+        if self.unsynced.segments.len() + self.unsynced.snapshots.len() > FILES_SYNCED_ONE_BY_ONE {
+            self.unsynced = Unsynced::default();
+            let file = self.home.disk.open(&self.spec.data_dir, Open::ToSyncAll);
+            let file = file.map_err(|e| faults::files("open", &self.spec.data_dir, e))?;
+            self.flushing = true;
+            self.submit_sync_of(Rc::new(file), Then::Flushed(leo));
+            return Ok(());
         }
         while let Some(base) = self.unsynced.segments.pop_front() {
             for kind in SEGMENT_FILES {

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use twinlog_proto::records::batch::{BatchHeader, HEADER_BYTES};
 use twinlog_proto::storage::leader_epochs::LeaderEpochs;
 use twinlog_proto::storage::names::{self, FileKind, FileName};
 use twinlog_proto::storage::producer_state::{Expiry, ProducerState};
@@ -56,6 +57,7 @@ impl<D: Disk> PartitionLog<D> {
             walker: new_walker(&spec.rules),
             region: None,
             open_span: None,
+            backlog: None,
             raw: 0,
             tails: None,
             spec,
@@ -81,6 +83,7 @@ impl<D: Disk> PartitionLog<D> {
         self.health = Health::Broken(None);
         self.region = None;
         self.open_span = None;
+        self.backlog = None;
         self.tails = None;
         self.flushing = false;
         self.closing.clear();
@@ -170,7 +173,8 @@ impl<'a, D: Disk> Loading<'a, D> {
         let logs = &self.found.logs;
         let mut from = logs.iter().rposition(|(base, _)| *base <= point).unwrap_or(0);
         for (k, (base, bytes)) in logs.iter().enumerate().take(from) {
-            if !self.has_indexes(*base, *bytes)? {
+            let next_base = logs[k + 1].0;
+            if !self.has_indexes(*base, *bytes)? || !self.begins_well(*base, *bytes, next_base)? {
                 from = k;
                 break;
             }
@@ -200,6 +204,23 @@ impl<'a, D: Disk> Loading<'a, D> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether a closed segment begins with a batch that may stand there. What lies deeper is found by a check, not at each start.
+    fn begins_well(&self, base: i64, bytes: u64, next_base: i64) -> Result<bool, Fault> {
+        if bytes == 0 {
+            // A broker's compaction may leave nothing of a segment.
+            return Ok(true);
+        }
+        let path = files_of(&self.log.dir, base, FileKind::Log);
+        let mut header = [0; HEADER_BYTES];
+        let read = files::Reading::open(&path, 0).and_then(|mut reading| reading.next(&mut header));
+        if read.map_err(|e| faults::files("read", &path, e))? < HEADER_BYTES {
+            return Ok(false);
+        }
+        let header = BatchHeader::parse(&header);
+        let is_here = (base..next_base).contains(&header.base_offset) && header.last_offset() < next_base;
+        Ok(is_here && header.size_bytes() as u64 <= bytes)
     }
 
     async fn run(mut self) -> Result<(), Fault> {

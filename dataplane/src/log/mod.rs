@@ -16,6 +16,7 @@
 
 mod accept;
 mod append;
+mod carry;
 mod cut;
 mod faults;
 mod flush;
@@ -44,6 +45,7 @@ use twinlog_proto::storage::roll::RollRules;
 use twinlog_proto::storage::segment_indexer::IndexRules;
 
 use self::append::Region;
+use self::carry::Backlog;
 use self::roll::{Closed, Closing};
 use self::segment::Segment;
 use self::span::{Span, Tails};
@@ -109,6 +111,8 @@ pub struct PartitionLog<D: Disk> {
     region: Option<Region>,
     /// A stage that is being filled.
     open_span: Option<Span>,
+    /// What is left of a piece after a roll carried the beginning over.
+    backlog: Option<Backlog>,
     /// File position of the region's next byte; at or behind the end of the last whole batch.
     raw: u64,
     /// The partly filled last block; none in an idle log, which reads it again.
@@ -182,6 +186,12 @@ impl<D: Disk> PartitionLog<D> {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.reached.flushed == self.next_offset && self.jobs.is_empty() && matches!(self.health, Health::Good)
+    }
+
+    /// Segments that wait for their last writes; 0 when the log takes nothing anyway.
+    #[must_use]
+    pub fn closing(&self) -> usize {
+        if matches!(self.health, Health::Good) { self.closing.len() } else { 0 }
     }
 
     /// Bytes of all segments, up to [`Self::next_offset`].

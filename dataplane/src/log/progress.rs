@@ -69,6 +69,7 @@ impl<D: Disk> PartitionLog<D> {
             if let Health::Good = self.health
                 && let Err(fault) = self.close_rolled()
             {
+                let fault = faults::at(fault, self.reached.leo, self.next_offset);
                 self.health = Health::Broken(Some(fault));
             }
             let Some(finished) = self.jobs.pop_finished() else { break };

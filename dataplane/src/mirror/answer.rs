@@ -14,7 +14,6 @@ use super::jobs;
 use super::partition::{Need, Partition};
 use super::pump::Pump;
 use super::react::{Lasting, Reaction, SessionReaction, react, react_to_whole};
-use crate::core::shared::now_ms;
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::limits::{CORRUPT_TRIES_MAX, PARTITION_TRIES_MAX};
@@ -47,8 +46,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             return;
         }
         let news = partition.met();
-        let log_start_moved =
-            partition.learn(head.high_watermark, head.last_stable_offset, head.log_start_offset, now_ms());
+        let log_start_moved = partition.learn(head, self.asked_at);
         if news || head.records_bytes == 0 {
             self.crew.shared.publish(&partition);
         }
@@ -185,6 +183,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             self.stopped(&partition, stop);
         }
         self.crew.shared.publish(&partition);
+        self.crew.shared.bound_open_segments();
         self.settle(member, Instant::now());
     }
 

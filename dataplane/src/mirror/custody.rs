@@ -3,17 +3,22 @@
 use std::time::{Duration, Instant};
 
 use twinlog_proto::channel::progress::{PartitionProgress, SlotState};
+use twinlog_proto::messages::fetch::PartitionHead;
 
 use super::partition::{Need, Partition};
 use super::plan::{Doing, LogHere};
-use super::progress::{Facts, board_value};
+use super::progress::{Asked, Facts, board_value};
 use crate::disk::Disk;
 use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog, RegionEnd, RegionRules};
 use crate::wire::session::Want;
 
 /// A region that a pump has open; worthless once the log was taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Region(u64);
+pub struct Region {
+    number: u64,
+    /// Where the log ended.
+    from: i64,
+}
 
 impl<D: Disk> Partition<D> {
     /// Opens a region, if the log is here and the answer continues it.
@@ -26,12 +31,12 @@ impl<D: Disk> Partition<D> {
         log.begin_region(rules);
         self.regions.set(self.regions.get() + 1);
         self.open_region.set(self.regions.get());
-        Some(Region(self.regions.get()))
+        Some(Region { number: self.regions.get(), from: asked.offset })
     }
 
     /// Works on the log within a region; `None` when the region was taken away.
     pub fn within<R>(&self, region: Region, work: impl FnOnce(&mut PartitionLog<D>) -> R) -> Option<R> {
-        if self.open_region.get() != region.0 {
+        if self.open_region.get() != region.number {
             return None;
         }
         self.log.borrow_mut().as_mut().map(|log| work(log))
@@ -44,6 +49,7 @@ impl<D: Disk> Partition<D> {
         let mut state = self.state.borrow_mut();
         state.batches += end.batches;
         state.bytes += end.bytes;
+        state.density.learn(end.bytes, u64::try_from(end.next_offset - region.from).unwrap_or(0));
         if end.batches > 0 {
             let now = Instant::now();
             state.arrived.get_or_insert((end.next_offset, now));
@@ -95,6 +101,16 @@ impl<D: Disk> Partition<D> {
         self.log.borrow_mut().as_mut().map(|log| work(log))
     }
 
+    /// Takes the head of an answer in; true when the source's log start is above ours.
+    pub fn learn(&self, head: &PartitionHead, asked: Asked) -> bool {
+        let mut state = self.state.borrow_mut();
+        let before = state.source.high_watermark;
+        state.source.learn(head.high_watermark, head.last_stable_offset, head.log_start_offset);
+        let Some(progress) = self.log.borrow().as_ref().map(|log| log.progress()) else { return false };
+        state.caught_up.learn(progress.leo, before, head.high_watermark, asked);
+        state.source.log_start > progress.log_start
+    }
+
     /// Where the log stood when it was last seen.
     pub fn note_progress(&self, now_ms: i64) -> Option<LogProgress> {
         let seen = self.look(|log| (log.progress(), log.first_base()));
@@ -103,8 +119,9 @@ impl<D: Disk> Partition<D> {
             state.last_progress = Some(progress);
             state.start_within_segment = progress.log_start > first_base;
             let high_watermark = state.source.high_watermark;
-            if high_watermark >= 0 && progress.leo >= high_watermark {
-                state.caught_up_at_ms = now_ms;
+            // What a source said long ago says nothing about now: only a partition that is fetched knows.
+            if state.doing == Doing::Mirroring && state.met {
+                state.caught_up.reach(progress.leo, high_watermark, now_ms);
             }
         }
         state.last_progress
@@ -140,7 +157,8 @@ impl<D: Disk> Partition<D> {
             source: state.source,
             fault: state.fault,
             start_within_segment: state.start_within_segment,
-            caught_up_at_ms: state.caught_up_at_ms,
+            caught_up_at_ms: state.caught_up.at_ms,
+            density: state.density,
             batches: state.batches,
             bytes: state.bytes,
         };

@@ -12,7 +12,7 @@ use twinlog_proto::channel::progress::{FaultCode, SlotState, identity};
 use twinlog_proto::ids::Uuid;
 
 use super::plan::{Doing, Have, LogHere, Wish};
-use super::progress::{FaultView, SourceView};
+use super::progress::{CaughtUp, Density, FaultView, SourceView};
 use super::retry::Backoff;
 use super::team::Seat;
 use crate::disk::Disk;
@@ -96,7 +96,8 @@ pub(super) struct State {
     pub(super) leader: Option<Leader>,
     pub(super) source: SourceView,
     pub(super) fault: FaultView,
-    pub(super) caught_up_at_ms: i64,
+    pub(super) caught_up: CaughtUp,
+    pub(super) density: Density,
     pub(super) batches: u64,
     pub(super) bytes: u64,
     pub(super) last_progress: Option<LogProgress>,
@@ -138,7 +139,8 @@ impl<D: Disk> Partition<D> {
             leader: None,
             source: SourceView::UNKNOWN,
             fault: FaultView::NONE,
-            caught_up_at_ms: -1,
+            caught_up: CaughtUp::NEVER,
+            density: Density::default(),
             batches: 0,
             bytes: 0,
             last_progress: None,
@@ -361,17 +363,6 @@ impl<D: Disk> Partition<D> {
         if matches!(state.need, Need::Epoch(epoch) if epoch <= leader.epoch) {
             state.need = Need::Records;
         }
-    }
-
-    /// Takes the head of an answer in; true when the source's log start is above ours.
-    pub fn learn(&self, high_watermark: i64, last_stable_offset: i64, log_start: i64, now_ms: i64) -> bool {
-        let mut state = self.state.borrow_mut();
-        state.source.learn(high_watermark, last_stable_offset, log_start);
-        let Some(progress) = self.log.borrow().as_ref().map(|log| log.progress()) else { return false };
-        if high_watermark >= 0 && progress.leo >= high_watermark {
-            state.caught_up_at_ms = now_ms;
-        }
-        state.source.log_start > progress.log_start
     }
 
     /// The source's log start, -1 unknown.

@@ -33,6 +33,84 @@ impl SourceView {
     }
 }
 
+/// How many bytes an offset of this partition took lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Density {
+    bytes: u64,
+    offsets: u64,
+}
+
+impl Density {
+    /// Takes in what was fetched: so many bytes brought the log end so many offsets further (gaps count as offsets).
+    pub fn learn(&mut self, bytes: u64, offsets: u64) {
+        if self.bytes >= DENSITY_BYTES {
+            // What is long ago counts less and less.
+            (self.bytes, self.offsets) = (self.bytes / 2, self.offsets / 2);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.offsets = self.offsets.saturating_add(offsets);
+    }
+
+    /// An estimate of the bytes of so many offsets, -1 before anything was fetched.
+    #[must_use]
+    pub fn bytes_of(&self, offsets: i64) -> i64 {
+        if self.offsets == 0 {
+            return -1;
+        }
+        let bytes = i128::from(offsets) * i128::from(self.bytes) / i128::from(self.offsets);
+        i64::try_from(bytes).unwrap_or(i64::MAX)
+    }
+}
+
+/// Bytes of a partition after which what was fetched before counts half.
+const DENSITY_BYTES: u64 = 64 << 20;
+
+/// When the log end last was the end of the source's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// ms since 1970, -1 not since the start of the process.
+    pub at_ms: i64,
+    /// An end of the source that ours has not reached yet, and when the source had it.
+    awaited: Option<(i64, i64)>,
+}
+
+/// When a request was sent and when its answer began, ms since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// The request was sent.
+    pub sent_ms: i64,
+    /// The answer began to arrive.
+    pub answered_ms: i64,
+}
+
+impl CaughtUp {
+    /// Nothing is known.
+    pub const NEVER: Self = Self { at_ms: -1, awaited: None };
+
+    /// The source says where its log ends (`before`: where it ended by the answer before), ours ends at `leo`.
+    pub fn learn(&mut self, leo: i64, before: i64, high_watermark: i64, asked: Asked) {
+        if before >= 0 && leo >= before {
+            // Nothing had been missing when this request went out.
+            self.at_ms = self.at_ms.max(asked.sent_ms);
+        }
+        if high_watermark >= 0 && leo >= high_watermark {
+            (self.at_ms, self.awaited) = (self.at_ms.max(asked.answered_ms), None);
+        } else if high_watermark >= 0 {
+            // Not moved while it is awaited: under a steady flow our end never is the source's, and still trails it shortly.
+            self.awaited.get_or_insert((high_watermark, asked.answered_ms));
+        }
+    }
+
+    /// Our log end moved; the source's last known end is `high_watermark`.
+    pub fn reach(&mut self, leo: i64, high_watermark: i64, now_ms: i64) {
+        if high_watermark >= 0 && leo >= high_watermark {
+            (self.at_ms, self.awaited) = (self.at_ms.max(now_ms), None);
+        } else if let Some((_, at_ms)) = self.awaited.take_if(|(end, _)| leo >= *end) {
+            self.at_ms = self.at_ms.max(at_ms);
+        }
+    }
+}
+
 /// Why a partition stopped, or what it suffers from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultView {
@@ -68,6 +146,8 @@ pub struct Facts {
     pub start_within_segment: bool,
     /// When the log end last was the source's high watermark, ms since 1970, -1 never.
     pub caught_up_at_ms: i64,
+    /// Bytes of an offset lately.
+    pub density: Density,
     /// Batches mirrored since the start of the process.
     pub batches: u64,
     /// Their bytes.
@@ -107,7 +187,7 @@ fn lag_bytes(facts: &Facts, log: Option<LogProgress>) -> i64 {
     if high_watermark < 0 {
         return -1;
     }
-    if high_watermark <= log.leo { 0 } else { -1 }
+    if high_watermark <= log.leo { 0 } else { facts.density.bytes_of(high_watermark - log.leo) }
 }
 
 #[cfg(test)]
@@ -124,6 +204,7 @@ mod tests {
             fault: FaultView::NONE,
             start_within_segment: false,
             caught_up_at_ms: -1,
+            density: Density::default(),
             batches: 0,
             bytes: 0,
         }
@@ -132,7 +213,59 @@ mod tests {
     const LOG: LogProgress = LogProgress { leo: 50, flushed: 40, log_start: 3, last_epoch: 2 };
 
     #[test]
-    fn lag_in_bytes_is_zero_when_caught_up_and_else_unknown() {
+    fn lag_in_bytes_is_estimated_from_what_came_lately() {
+        let mut density = Density::default();
+        density.learn(1_000, 10);
+        let behind = Facts { density, ..facts(57) };
+        assert_eq!(board_value(&behind, Some(LOG)).lag_bytes, 700);
+        assert_eq!(board_value(&Facts { density, ..facts(50) }, Some(LOG)).lag_bytes, 0);
+        for _ in 0..1_000 {
+            density.learn(16 << 20, 16 << 10);
+        }
+        assert!((1_023_000..1_025_000).contains(&density.bytes_of(1_000)), "what came long ago hardly counts");
+        density.learn(u64::MAX, u64::MAX);
+        assert!(density.bytes_of(i64::MAX) > 0);
+    }
+
+    #[test]
+    fn a_topic_whose_end_moves_slowly_has_been_caught_up_until_just_before() {
+        let mut seen = CaughtUp::NEVER;
+        seen.learn(50, -1, 50, Asked { sent_ms: 1_000, answered_ms: 1_010 });
+        assert_eq!(seen.at_ms, 1_010);
+        // An hour of silence later a record comes.
+        seen.learn(50, 50, 51, Asked { sent_ms: 3_600_000, answered_ms: 3_600_200 });
+        assert_eq!(seen.at_ms, 3_600_000);
+        seen.reach(51, 51, 3_600_205);
+        assert_eq!(seen.at_ms, 3_600_205);
+    }
+
+    #[test]
+    fn under_a_steady_flow_the_time_is_that_of_the_end_that_was_reached() {
+        let mut seen = CaughtUp::NEVER;
+        let mut leo = 0;
+        for second in 1..100 {
+            // Each answer brings ten more, and is stored when the next one is there already.
+            let (before, end) = ((second - 1) * 10, second * 10);
+            seen.learn(leo, before, end, Asked { sent_ms: second * 1_000 - 500, answered_ms: second * 1_000 });
+            seen.reach(before, end, second * 1_000 + 1);
+            leo = before;
+            assert!(second < 3 || seen.at_ms >= (second - 2) * 1_000, "{second}: {seen:?}");
+            assert!(seen.at_ms <= second * 1_000, "never the time of an end that was not reached");
+        }
+    }
+
+    #[test]
+    fn after_a_start_that_is_behind_no_time_is_claimed() {
+        let mut seen = CaughtUp::NEVER;
+        seen.learn(50, -1, 90, Asked { sent_ms: 1_000, answered_ms: 1_010 });
+        seen.reach(60, 90, 1_020);
+        assert_eq!(seen.at_ms, -1);
+        seen.reach(90, 120, 1_030);
+        assert_eq!(seen.at_ms, 1_010, "what the source had then is here now");
+    }
+
+    #[test]
+    fn lag_in_bytes_is_zero_when_caught_up_and_unknown_before_anything_came() {
         assert_eq!(board_value(&facts(50), Some(LOG)).lag_bytes, 0);
         assert_eq!(board_value(&facts(51), Some(LOG)).lag_bytes, -1);
         assert_eq!(board_value(&facts(-1), Some(LOG)).lag_bytes, -1);

@@ -14,9 +14,11 @@ use twinlog_proto::ids::Uuid;
 
 use super::crew::Crew;
 use super::partition::{Need, Partition};
+use super::progress::Asked;
 use super::retry::Backoff;
 use super::settings::MirrorSettings;
 use super::team::Port;
+use crate::core::shared::now_ms;
 use crate::disk::Disk;
 use crate::fault::RetryCause;
 use crate::limits::{CONNECT_PAUSE_MS_MAX, TICK_MS};
@@ -52,6 +54,8 @@ pub struct Pump<T: Transport, D: Disk> {
     /// The connection is to be made anew after this answer.
     pub(super) reconnect: bool,
     pause: Backoff,
+    /// When the request under way was sent and answered.
+    pub(super) asked_at: Asked,
     /// Requests so far: each full one begins at another topic.
     rotation: u32,
     /// The partitions answer with ids that this pump's version does not carry.
@@ -102,6 +106,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             large: false,
             reconnect: false,
             pause: Backoff::new(PAUSE_MS, CONNECT_PAUSE_MS_MAX),
+            asked_at: Asked::default(),
             rotation: 0,
             names_only: false,
         }
@@ -346,6 +351,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         let hold = Duration::from_millis(settings.fetch_wait_ms.max(0).cast_unsigned().into());
         let correlation_id = conn.send(version, request, hold).await?;
         self.crew.shared.metrics.add(Counter::FetchRequests, 1);
+        self.asked_at.sent_ms = now_ms();
         Ok((version, correlation_id))
     }
 

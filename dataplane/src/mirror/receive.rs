@@ -17,7 +17,7 @@ use crate::core::shared::now_ms;
 use crate::disk::Disk;
 use crate::fault::RetryCause;
 use crate::limits::{
-    BATCH_BYTES_MAX, DIRECT_REGION_BYTES_MIN, FETCH_HEADS_BYTES_MAX, HEAD_BYTES, INBOX_BYTES, PIECE_BYTES,
+    BATCH_BYTES_MAX, CLOSING_MAX, DIRECT_REGION_BYTES_MIN, FETCH_HEADS_BYTES_MAX, HEAD_BYTES, INBOX_BYTES, PIECE_BYTES,
     THROTTLE_MS_MAX,
 };
 use crate::log::{AppendStop, RegionRules};
@@ -49,6 +49,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         let Some(conn) = &mut self.conn else { return Err(RetryCause::Closed) };
         let bytes = conn.begin_answer(frame_bytes_max, at_once).await?;
         self.crew.shared.metrics.delay(Delay::Fetch, sent_at.elapsed());
+        self.asked_at.answered_ms = now_ms();
         let walker = FetchWalker::new(version, bytes)?;
         let answer = self.take_answer(walker, awaited).await;
         if let Some(conn) = &mut self.conn {
@@ -204,6 +205,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
                     self.crew.shared.home.pool.take().await
                 }
             };
+            wait_for_closing(partition, region).await;
             let Some(start) = partition.within(region, |log| log.residue()) else { return Ok(None) };
             let Some(conn) = &mut self.conn else { return Err(RetryCause::Closed) };
             let mut end = (start + walker.records_remaining()).min(PIECE_BYTES);
@@ -240,6 +242,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         while walker.records_remaining() > 0 {
             let left = walker.records_remaining();
             let at_once = if self.large { left + HEAD_BYTES } else { INBOX_BYTES };
+            wait_for_closing(partition, region).await;
             let Some(conn) = &mut self.conn else { return Err(RetryCause::Closed) };
             if conn.unread().is_empty() {
                 conn.refill(at_once.min(INBOX_BYTES)).await?;
@@ -274,6 +277,16 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         Ok(())
     }
 }
+
+/// Segments that roll faster than the disk closes them must not pile up in memory.
+async fn wait_for_closing<D: Disk>(partition: &Partition<D>, region: Region) {
+    while partition.within(region, |log| log.closing()).unwrap_or(0) > CLOSING_MAX {
+        tokio::time::sleep(CLOSING_PAUSE).await;
+    }
+}
+
+/// Between two looks at segments that are being closed.
+const CLOSING_PAUSE: Duration = Duration::from_millis(1);
 
 /// Without an epoch in the metadata every epoch is taken.
 fn epoch_max(leader_epoch: i32) -> i32 {

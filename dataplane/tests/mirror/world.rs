@@ -50,7 +50,7 @@ impl World {
         let dirs = [data.path().to_owned()];
         let (channel, mut seats) = Channel::open(1, 256).unwrap();
         let checkpoints = Checkpoints::load(&dirs).unwrap();
-        let (housekeeping, tracker) = Housekeeping::start(channel.region().view(), checkpoints.clone()).unwrap();
+        let (housekeeping, tracker) = Housekeeping::start(channel.own().view(), checkpoints.clone()).unwrap();
         let (mail, letters) = unbounded_channel();
         let (_loader, mut askers) = loader::start(state.path(), vec![mail.clone()]).unwrap();
         let plan = CorePlan {
@@ -60,6 +60,7 @@ impl World {
                 flush_interval: Duration::from_millis(flush_ms),
                 flush_bytes: 64 << 20,
                 connections_per_broker: 2,
+                segments_open_max: 1024,
             },
             processor: None,
             pieces: 8,

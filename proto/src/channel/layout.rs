@@ -15,7 +15,7 @@ use core::ops::Range;
 pub const MAGIC: u64 = u64::from_be_bytes(*b"TWCHANNL");
 /// Version of this layout, of the slots, of the messages and of the pages. Any change raises it; there is no other compatibility:
 /// a plane of another version is refused and says so.
-pub const LAYOUT_VERSION: u64 = 1;
+pub const LAYOUT_VERSION: u64 = 2;
 
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
@@ -205,6 +205,23 @@ impl Geometry {
         let used = PAGE_WORDS + ring_words(self.order_entries) + ring_words(self.event_entries);
         used.next_multiple_of(AREA_ALIGN_WORDS)
     }
+}
+
+/// The header's words and their places for a region of the data plane (generation, process id, start); the magic word is the last.
+#[must_use]
+pub fn header_words(geometry: &Geometry, of: (u64, u32, i64)) -> [(usize, u64); 10] {
+    [
+        (header::VERSION_AT, LAYOUT_VERSION),
+        (header::GENERATION_AT, of.0),
+        (header::WORDS_AT, geometry.words() as u64),
+        (header::CORES_AT, geometry.cores().into()),
+        (header::SLOTS_AT, geometry.slots().into()),
+        (header::ORDER_ENTRIES_AT, geometry.order_entries().into()),
+        (header::EVENT_ENTRIES_AT, geometry.event_entries().into()),
+        (header::PID_AT, of.1.into()),
+        (header::STARTED_AT_MS_AT, of.2.cast_unsigned()),
+        (header::MAGIC_AT, MAGIC),
+    ]
 }
 
 /// Words of a ring with so many entries.

@@ -79,6 +79,7 @@ counters! {
     OrdersTaken: Counter "orders_taken", "Orders taken from the control plane";
     OrdersRefused: Counter "orders_refused", "Orders that no working control plane sends";
     RingsBroken: Counter "rings_broken", "Looks at a ring that the control plane had broken";
+    BoardRepairs: Counter "board_repairs", "Slots and headers of the shared memory that the control plane had written over";
     EventsSent: Counter "events_sent", "Events sent to the control plane";
     EventsDropped: Counter "events_dropped", "Events dropped because the control plane did not take them";
     Partitions: Gauge "partitions", "Partitions of this core";

@@ -5,7 +5,7 @@
 //! for reading and writing; [`View`] may be mapped for reading only and hands out reading ends alone.
 
 use super::board::{BoardReader, BoardWriter};
-use super::layout::{BadGeometry, Geometry, HEADER_WORDS, LAYOUT_VERSION, MAGIC, WORD_BYTES, header};
+use super::layout::{BadGeometry, Geometry, HEADER_WORDS, LAYOUT_VERSION, MAGIC, WORD_BYTES, header, header_words};
 use super::page::{PageReader, PageWriter};
 use super::ring::{Consumer, Producer};
 use core::fmt;
@@ -128,19 +128,20 @@ impl Region {
         ftruncate(&file, bytes as u64).map_err(sys("size"))?;
         fcntl_add_seals(&file, SIZE_SEALS).map_err(sys("seal"))?;
         let mapping = Mapping::new(&file, bytes, Access::ReadWrite)?;
-        let words = mapping.words();
-        let set = |at: usize, value: u64| words[at].store(value, Ordering::Relaxed);
-        set(header::VERSION_AT, LAYOUT_VERSION);
-        set(header::GENERATION_AT, stamp.generation);
-        set(header::WORDS_AT, geometry.words() as u64);
-        set(header::CORES_AT, geometry.cores().into());
-        set(header::SLOTS_AT, geometry.slots().into());
-        set(header::ORDER_ENTRIES_AT, geometry.order_entries().into());
-        set(header::EVENT_ENTRIES_AT, geometry.event_entries().into());
-        set(header::PID_AT, stamp.pid.into());
-        set(header::STARTED_AT_MS_AT, stamp.started_at_ms.cast_unsigned());
-        words[header::MAGIC_AT].store(MAGIC, Ordering::Release);
-        Ok((Self { view: View { mapping: Arc::new(mapping), geometry, stamp } }, file))
+        let region = Self { view: View { mapping: Arc::new(mapping), geometry, stamp } };
+        region.mend();
+        Ok((region, file))
+    }
+
+    /// Writes the header again where it is not what it was made as; true when it was not. For the process that made the region.
+    pub fn mend(&self) -> bool {
+        let (words, View { geometry, stamp, .. }) = (self.view.mapping.words(), &self.view);
+        let broken = |(at, value): &(usize, u64)| words[*at].load(Ordering::Relaxed) != *value;
+        let header = header_words(geometry, (stamp.generation, stamp.pid, stamp.started_at_ms));
+        let mended: Vec<_> = header.into_iter().filter(broken).collect();
+        // The magic word is the last: who sees it sees the others.
+        mended.iter().for_each(|(at, value)| words[*at].store(*value, Ordering::Release));
+        !mended.is_empty()
     }
 
     /// Maps a region that another process made.

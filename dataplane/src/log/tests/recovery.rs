@@ -165,6 +165,39 @@ fn a_log_dropped_at_any_moment_opens_at_a_batch_and_completes() {
 }
 
 #[test]
+fn a_closed_segment_that_does_not_begin_as_its_own_is_found_also_below_the_recovery_point() {
+    tokio_uring::start(async {
+        let home = home();
+        let path = |data: &Path| data.join("golden-0/00000000000000000057.log");
+        let harms: [Harm; 2] = [
+            ("another offset", |data| {
+                let path = data.join("golden-0/00000000000000000057.log");
+                let mut bytes = std::fs::read(&path).unwrap();
+                bytes[..8].copy_from_slice(&7_000_i64.to_be_bytes());
+                std::fs::write(&path, bytes).unwrap();
+            }),
+            ("a size beyond the file", |data| {
+                let path = data.join("golden-0/00000000000000000057.log");
+                let mut bytes = std::fs::read(&path).unwrap();
+                bytes[8..12].copy_from_slice(&i32::MAX.to_be_bytes());
+                std::fs::write(&path, bytes).unwrap();
+            }),
+        ];
+        for (name, harm) in harms {
+            let data = tempfile::tempdir().unwrap();
+            copy_dir(&golden("log-4.2/golden-0"), &data.path().join("golden-0"));
+            harm(data.path());
+            let before = std::fs::read(path(data.path())).unwrap();
+            let spec = LogSpec { recovery_point: 1155, ..golden_spec(data.path()) };
+            let fault = PartitionLog::open(&home, spec).await.unwrap_err();
+            assert_eq!(fault.code(), FaultCode::LOG_CORRUPT, "{name}");
+            assert!(fault.to_string().contains("00000000000000000057.log"), "{fault}");
+            assert_eq!(std::fs::read(path(data.path())).unwrap(), before, "{name}: nothing is cut");
+        }
+    });
+}
+
+#[test]
 fn damage_below_the_recovery_point_of_an_earlier_segment_fails_and_names_it() {
     tokio_uring::start(async {
         let home = home();

@@ -77,7 +77,7 @@ fn every_garbage_header_word_is_refused_by_its_name() {
         error
     };
     assert!(matches!(refused(header::MAGIC_AT, !0), RegionError::Magic { .. }));
-    assert!(matches!(refused(header::VERSION_AT, 2), RegionError::Version { found: 2 }));
+    assert!(matches!(refused(header::VERSION_AT, 99), RegionError::Version { found: 99 }));
     assert!(matches!(refused(header::GENERATION_AT, 0), RegionError::NoGeneration));
     assert!(matches!(refused(header::WORDS_AT, 1), RegionError::Size { .. }));
     assert!(matches!(refused(header::CORES_AT, !0), RegionError::Geometry(_)));
@@ -108,4 +108,15 @@ fn a_restarted_control_plane_mends_rings_that_the_last_one_broke() {
     events.push(&event).unwrap();
     assert_eq!(from.pop(), Ok(Some(event)));
     assert!(data.order_consumer(1).pop().unwrap().is_none(), "the other core's rings are whole");
+}
+
+#[test]
+fn a_header_that_was_written_over_is_mended_and_only_then() {
+    let (region, file) = made();
+    assert!(!region.mend());
+    let position = (header::SLOTS_AT * WORD_BYTES) as u64;
+    pwrite(&file, &(1_u64 << 32).to_ne_bytes(), position).unwrap();
+    assert!(View::attach(&file).is_err());
+    assert!(region.mend() && !region.mend());
+    assert_eq!(View::attach(&file).unwrap().geometry(), region.geometry());
 }
