@@ -152,7 +152,7 @@ fn the_groups_of_a_real_broker_come_along_for_a_standby_and_end_with_the_last_to
     let boot = scene.boot.clone();
     for group in ["billing", "mailing", "search"] {
         let commit =
-            json!({"do": "commit", "boot": boot, "group": group, "topic": "orders", "partition": 0, "offset": 7});
+            json!({"do": "commit", "boot": boot, "group": group, "topic": "orders", "offsets": {"0": [7, -1, ""]}});
         scene.oracle.ask(&commit);
     }
     scene.state("__consumer_offsets", 3, "MIRRORING");
