@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, debug, enabled, error, info, warn};
+use twinlog_proto::messages::describe_mirrors::NodeDetail;
 use twinlog_proto::mirror_state::MirrorState;
 
 type Decide = Box<dyn FnOnce(&Catalog, &View<'_>) -> (Vec<MirrorEvent>, Answer)>;
@@ -45,6 +46,7 @@ struct Shared {
     slots: Rc<dyn Slots>,
     book: Rc<Book>,
     tally: Tally,
+    node: RefCell<Option<Rc<dyn Fn() -> NodeDetail>>>,
 }
 
 /// The driver's own side; `run` is its task.
@@ -105,6 +107,7 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         slots: parts.slots,
         book: Rc::default(),
         tally: Tally::default(),
+        node: RefCell::default(),
     });
     let task = DriverTask {
         queue,
@@ -135,6 +138,18 @@ impl Driver {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble.borrow().clone()
+    }
+
+    /// From now on `look` says how the node is.
+    pub fn set_node(&self, look: Rc<dyn Fn() -> NodeDetail>) {
+        *self.shared.node.borrow_mut() = Some(look);
+    }
+
+    /// How the node is; `None` before it serves.
+    #[must_use]
+    pub fn node(&self) -> Option<NodeDetail> {
+        let look = self.shared.node.borrow().clone();
+        look.map(|look| look())
     }
 
     /// What the control plane counts of its own work.

@@ -142,6 +142,8 @@ impl Node {
             folders,
             detail: config.metrics_detail,
         };
+        let node = pages.clone();
+        driver.set_node(Rc::new(move || node.detail()));
         let clients = listener::serve(kafka, gate, move |stream, peer, ticket| {
             let (driver, identity, desk) = (driver.clone(), Rc::clone(&identity), Rc::clone(&desk));
             async move { client(stream, peer, &ticket, &driver, &identity, &desk).await }

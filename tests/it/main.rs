@@ -15,6 +15,7 @@ mod hostile_memory;
 mod killed_at_every_step;
 mod leader_moves;
 mod mirror_everything;
+mod operating;
 mod planes_die_alone;
 mod source_changes;
 mod source_folders_on_a_standby;

@@ -14,5 +14,6 @@ pub mod place;
 pub mod process;
 pub mod prometheus;
 pub mod standby;
+pub mod terminal;
 pub mod tidy;
 pub mod wild;

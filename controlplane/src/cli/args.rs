@@ -42,6 +42,7 @@ pub enum Verb {
     #[command(subcommand)]
     Acls(Acls),
     /// What an operator looks at first: planes, mirrors, lag, and what is wrong.
+    #[command(after_help = "Examples:\n  twinlog status\n  twinlog status --watch --interval 2s")]
     Status(Status),
     /// Check log directories offline, or compare a mirror with its source batch by batch.
     #[command(
@@ -299,9 +300,12 @@ pub struct Lmo {
 /// `twinlog status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Show it again every second until interrupted.
+    /// Show it again and again: a live view on a terminal (q ends it), plain lines elsewhere.
     #[arg(long)]
     pub watch: bool,
+    /// How often with --watch.
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    pub interval: Duration,
     /// Where the control plane is.
     #[command(flatten)]
     pub ask: Ask,

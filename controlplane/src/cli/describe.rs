@@ -92,8 +92,8 @@ pub(super) struct Partition {
 pub(super) fn ask(client: &mut Client, name: Option<&str>, topics: &[String]) -> Result<Vec<Mirror>, Failure> {
     let request = DescribeMirrorsRequest {
         mirror_names: name.map(|name| vec![name.to_owned()]),
-        include_authorized_operations: false,
         topic_names: topics.to_vec(),
+        ..DescribeMirrorsRequest::default()
     };
     let answer = client.ask(&request)?;
     refuse(answer.error_code, answer.error_message.as_deref(), "the mirrors are not described")?;

@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 /// Prints a line on stdout.
 ///
@@ -30,16 +30,23 @@ pub(super) fn json<T: Serialize>(document: &T) -> Result<(), Failure> {
 /// # Errors
 /// When stdout is gone.
 pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    table_lines(heads, rows).iter().try_for_each(|text| line(text))
+}
+
+/// The lines of such a table.
+pub(super) fn table_lines(heads: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(heads.iter().map(|head| aligned(head, head.trim_start_matches('#'))));
     for row in rows {
         table.add_row(heads.iter().zip(row).map(|(head, text)| aligned(head, text)));
     }
-    for text in table.lines() {
-        line(text.trim_end())?;
-    }
-    Ok(())
+    table.lines().map(|text| text.trim_end().to_owned()).collect()
+}
+
+/// Colours are for terminals, and for people who want them (no-color.org).
+pub(super) fn has_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn aligned(head: &str, text: &str) -> Cell {

@@ -1,18 +1,57 @@
-//! `twinlog status`: what an operator looks at first.
+//! `twinlog status`: what an operator looks at first. What is wrong comes first, then the planes, then the mirrors.
+
+mod render;
+mod screen;
+mod watch;
 
 use super::args::Status;
+use super::connect;
 use super::describe::{self, Mirror};
 use super::failure::Failure;
-use super::{connect, output};
+use super::output;
+use super::sums::Sums;
+use crate::client::Client;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::thread::sleep;
-use std::time::Duration;
+use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, NodeDetail};
 
-/// How often `--watch` shows it again.
-const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// How many wrong partitions are named.
-const NAMED_PARTITIONS_MAX: usize = 20;
+/// Everything that is shown.
+#[derive(Debug, Serialize)]
+struct Snapshot {
+    node: Option<Node>,
+    mirrors: Vec<Summary>,
+}
+
+/// The node that answered.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Node {
+    version: String,
+    healthy: bool,
+    ready: bool,
+    reasons: Vec<String>,
+    warnings: Vec<String>,
+    planes: Vec<Plane>,
+    disks: Vec<Disk>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Plane {
+    plane: String,
+    pid: i64,
+    started_at_ms: Option<i64>,
+    restarts: Option<i64>,
+    resident_bytes: Option<i64>,
+    open_files: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Disk {
+    path: String,
+    size_bytes: i64,
+    free_bytes: i64,
+}
 
 /// One mirror in short.
 #[derive(Debug, Serialize)]
@@ -20,94 +59,109 @@ const NAMED_PARTITIONS_MAX: usize = 20;
 struct Summary {
     mirror: String,
     source_cluster_id: Option<String>,
+    source_bootstrap: Option<String>,
+    /// Whether the source answered the control plane's last question; `None` when it was not asked yet.
+    source_up: Option<bool>,
+    source_answered_at_ms: Option<i64>,
     topics: usize,
-    partitions: usize,
-    /// Partitions by state.
-    states: BTreeMap<String, usize>,
-    /// Sum over the partitions whose lag is known; `None` when none is.
-    lag_records: Option<i64>,
-    /// The largest lag in time.
-    lag_ms_max: Option<i64>,
-    /// Whether the data plane tells offsets at all.
-    data_plane: bool,
-    /// What is wrong, a line each.
-    wrong: Vec<String>,
+    #[serde(flatten)]
+    sums: Sums,
+    syncs: Vec<super::sync::Sync>,
+    /// Partitions that something is wrong with.
+    wrong: Vec<Wrong>,
 }
 
-/// Shows it once, or every second.
+/// A partition that something is wrong with.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wrong {
+    topic: String,
+    partition: i32,
+    state: String,
+    /// Automatic retries so far; -1 when it is not tried again.
+    retry_attempt: i16,
+    why: String,
+}
+
+/// Shows it once, or again and again.
 ///
 /// # Errors
 /// When the control plane does not answer.
 pub(super) fn run(args: &Status) -> Result<(), Failure> {
-    loop {
-        let mut client = connect(&args.ask)?;
-        let summaries: Vec<Summary> = describe::ask(&mut client, None, &[])?.iter().map(summary).collect();
-        if args.ask.json {
-            output::json(&summaries)?;
-        } else {
-            print(&summaries)?;
-        }
-        if !args.watch {
-            return Ok(());
-        }
-        sleep(WATCH_INTERVAL);
+    if args.watch {
+        return watch::run(args);
     }
-}
-
-fn summary(mirror: &Mirror) -> Summary {
-    let partitions = || mirror.topics.iter().flat_map(|topic| &topic.partitions);
-    let mut states = BTreeMap::new();
-    for partition in partitions() {
-        *states.entry(partition.state.clone()).or_insert(0) += 1;
+    let snapshot = take(&mut connect(&args.ask)?)?;
+    if args.ask.json {
+        return output::json(&snapshot);
     }
-    let wrong = mirror.topics.iter().flat_map(|topic| {
-        topic.partitions.iter().filter_map(|p| {
-            let why = p.error_message.as_deref()?;
-            Some(format!("{}-{} is {}: {why}", topic.topic, p.partition, p.state))
-        })
-    });
-    let count = partitions().count();
-    Summary {
-        mirror: mirror.mirror.clone(),
-        source_cluster_id: mirror.source_cluster_id.clone(),
-        topics: mirror.topics.len(),
-        partitions: count,
-        states,
-        lag_records: partitions().filter_map(|p| p.lag_records).reduce(|a, b| a + b),
-        lag_ms_max: partitions().filter_map(|p| p.lag_ms).max(),
-        data_plane: count == 0 || partitions().any(|p| p.destination_offset.is_some()),
-        wrong: wrong.collect(),
-    }
-}
-
-fn print(summaries: &[Summary]) -> Result<(), Failure> {
-    output::line("control plane: serving")?;
-    if summaries.iter().any(|summary| !summary.data_plane) {
-        output::line("data plane: no offsets known; it is down, or has only just started")?;
-    }
-    if summaries.is_empty() {
-        return output::line("no mirrors; `twinlog mirrors create NAME --source HOST:PORT` makes one");
-    }
-    let rows: Vec<Vec<String>> = summaries
-        .iter()
-        .map(|s| {
-            let states =
-                s.states.iter().map(|(state, count)| format!("{count} {state}")).collect::<Vec<_>>().join(", ");
-            vec![
-                s.mirror.clone(),
-                s.topics.to_string(),
-                s.partitions.to_string(),
-                states,
-                output::number(s.lag_records),
-                output::number(s.lag_ms_max),
-            ]
-        })
-        .collect();
-    output::table(&["MIRROR", "#TOPICS", "#PARTITIONS", "STATES", "#LAG", "#LAG MS"], &rows)?;
-    for (summary, why) in
-        summaries.iter().flat_map(|s| s.wrong.iter().take(NAMED_PARTITIONS_MAX).map(move |why| (s, why)))
-    {
-        output::line(&format!("{}: {why}", summary.mirror))?;
+    let colours = output::has_colours();
+    for line in render::lines(&snapshot, now_ms()) {
+        output::line(&line.text(colours))?;
     }
     Ok(())
+}
+
+/// Asks for everything, in one question.
+fn take(client: &mut Client) -> Result<Snapshot, Failure> {
+    let answer = client.ask(&DescribeMirrorsRequest { include_node: true, ..DescribeMirrorsRequest::default() })?;
+    describe::refuse(answer.error_code, answer.error_message.as_deref(), "the status is not told")?;
+    let mirrors = answer.mirrors.into_iter().map(|mirror| {
+        let source = (mirror.source_bootstrap.clone(), mirror.source_up, mirror.source_answered_at_ms);
+        summary(Mirror::from(mirror), source)
+    });
+    Ok(Snapshot { mirrors: mirrors.collect(), node: answer.nodes.into_iter().next().map(Node::from) })
+}
+
+fn summary(mirror: Mirror, (source_bootstrap, source_up, answered_at_ms): (Option<String>, i8, i64)) -> Summary {
+    let wrong = mirror.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().filter_map(|p| {
+            let why = p.error_message.clone()?;
+            let (topic, state) = (topic.topic.clone(), p.state.clone());
+            Some(Wrong { topic, partition: p.partition, state, retry_attempt: p.retry_attempt, why })
+        })
+    });
+    Summary {
+        wrong: wrong.collect(),
+        source_bootstrap,
+        source_up: (source_up >= 0).then_some(source_up > 0),
+        source_answered_at_ms: (answered_at_ms >= 0).then_some(answered_at_ms),
+        topics: mirror.topics.len(),
+        mirror: mirror.mirror,
+        source_cluster_id: mirror.source_cluster_id,
+        sums: mirror.summary,
+        syncs: mirror.syncs,
+    }
+}
+
+impl From<NodeDetail> for Node {
+    fn from(node: NodeDetail) -> Self {
+        let known = |value: i64| (value >= 0).then_some(value);
+        let plane = |plane: twinlog_proto::messages::describe_mirrors::PlaneDetail| Plane {
+            plane: plane.name,
+            pid: plane.pid,
+            started_at_ms: known(plane.started_at_ms),
+            restarts: known(plane.restarts),
+            resident_bytes: known(plane.resident_bytes),
+            open_files: known(plane.open_files),
+        };
+        let disk = |disk: twinlog_proto::messages::describe_mirrors::DiskDetail| Disk {
+            path: disk.path,
+            size_bytes: disk.size_bytes,
+            free_bytes: disk.free_bytes,
+        };
+        Self {
+            version: node.software_version,
+            healthy: node.healthy,
+            ready: node.ready,
+            reasons: node.reasons,
+            warnings: node.warnings,
+            planes: node.planes.into_iter().map(plane).collect(),
+            disks: node.disks.into_iter().map(disk).collect(),
+        }
+    }
+}
+
+fn now_ms() -> i64 {
+    crate::driver::now_ms()
 }

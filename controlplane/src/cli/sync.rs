@@ -14,11 +14,11 @@ use twinlog_proto::messages::sync_mirror::{SyncChange, SyncMirrorRequest, Synced
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sync {
-    kind: String,
+    pub(super) kind: String,
     interval_ms: i64,
     last_success_ms: Option<i64>,
     last_attempt_ms: Option<i64>,
-    last_error: Option<String>,
+    pub(super) last_error: Option<String>,
     note: Option<String>,
     applied: i64,
     failed: i64,

@@ -16,6 +16,7 @@ use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame::{self, HeaderError, RequestHeader};
 use twinlog_proto::reader::Reader;
+use twinlog_proto::security::codes::Operation;
 
 use crate::mirror::catalog::Catalog;
 use crate::plane::view::View;
@@ -233,6 +234,8 @@ impl Call<'_> {
         self.read(|request, catalog, view| {
             let mut response = rpc::describe_mirrors::handle(request, catalog, view);
             self.driver.book().read(|statuses| crate::sync::describe::add(&mut response, catalog, statuses));
+            let may_see = self.who.access(catalog).need_cluster(Operation::Describe).is_ok();
+            crate::server::pages::add_node(&mut response, self.driver, request.include_node && may_see);
             response
         })
     }

@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::health::{Health, Obstacles};
 use crate::host::{Disk, Process};
+use crate::limits::ANSWER_TEXT_CHARS_MAX;
 use crate::metrics::{self, Detail, Facts};
 use crate::overview::{self, Overview};
 use crate::plane::attachment::Link;
@@ -13,6 +14,7 @@ use crate::server::http::{Answer, Page};
 use crate::sync;
 use std::path::PathBuf;
 use std::rc::Rc;
+use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsResponse, DiskDetail, NodeDetail, PlaneDetail};
 
 /// Where everything that a page shows comes from. Clones show the same.
 #[derive(Debug, Clone)]
@@ -78,6 +80,31 @@ impl Pages {
         Health::of(&obstacles, &facts, &overviews)
     }
 
+    /// How the node is, for those who ask over the Kafka protocol.
+    #[must_use]
+    pub fn detail(&self) -> NodeDetail {
+        let (facts, overviews, obstacles) = self.gather(false);
+        let health = Health::of(&obstacles, &facts, &overviews);
+        let plane = |name: &str, process: &Process| PlaneDetail {
+            name: name.to_owned(),
+            pid: process.pid.into(),
+            started_at_ms: process.started_at.map_or(-1, |seconds| (seconds * 1e3) as i64),
+            restarts: number(process.restarts),
+            resident_bytes: number(process.resident_bytes),
+            open_files: number(process.open_fds),
+        };
+        let control = plane("control", &facts.control_plane);
+        NodeDetail {
+            software_version: env!("CARGO_PKG_VERSION").to_owned(),
+            healthy: health.healthy,
+            ready: health.ready,
+            reasons: health.reasons.iter().map(|line| short(line)).collect(),
+            warnings: health.warnings.iter().map(|line| short(line)).collect(),
+            planes: [control].into_iter().chain(facts.data_plane.iter().map(|data| plane("data", data))).collect(),
+            disks: facts.disks.iter().map(disk).collect(),
+        }
+    }
+
     /// Everything that pages are made of, with the numbers of the cores or without.
     #[must_use]
     pub fn gather(&self, cores: bool) -> (Facts, Vec<Overview>, Obstacles) {
@@ -102,6 +129,37 @@ impl Pages {
         let overviews = self.driver.read(overview::of_all);
         (facts, overviews, obstacles)
     }
+}
+
+/// Adds what this node knows and the catalog does not: how the sources answer, and how the node is when it is asked for.
+pub fn add_node(response: &mut DescribeMirrorsResponse, driver: &Driver, node: bool) {
+    for mirror in &mut response.mirrors {
+        if let Some(asked) = driver.tally().source(&mirror.mirror_name) {
+            mirror.source_up = i8::from(asked.answers);
+            mirror.source_answered_at_ms = asked.answered_at_ms.unwrap_or(-1);
+        }
+    }
+    if node {
+        response.nodes.extend(driver.node());
+    }
+}
+
+fn disk(disk: &Disk) -> DiskDetail {
+    let number = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+    DiskDetail {
+        path: disk.path.display().to_string(),
+        size_bytes: number(disk.size_bytes),
+        free_bytes: number(disk.free_bytes),
+    }
+}
+
+fn number(value: Option<u64>) -> i64 {
+    value.map_or(-1, |value| i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// As many characters as an answer has room for.
+fn short(line: &str) -> String {
+    line.chars().take(ANSWER_TEXT_CHARS_MAX).collect()
 }
 
 const UNAVAILABLE: &str = "503 Service Unavailable";
