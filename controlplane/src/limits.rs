@@ -125,6 +125,8 @@ pub const TRAIL_TIME: Duration = Duration::from_secs(5);
 pub const TRAIL_DEPTH_MAX: usize = 8;
 /// Clusters that are asked for their mirrors in one such search.
 pub const TRAIL_CLUSTERS_MAX: usize = 64;
+/// How long a topic must have been missing before it counts as gone: longer than a broker takes to learn of a new one.
+pub const GONE_AFTER: Duration = Duration::from_secs(2);
 /// How often it is looked which sources are to be asked.
 pub const FOLLOW_TICK: Duration = Duration::from_millis(100);
 /// Sources that are asked at the same time.

@@ -62,7 +62,8 @@ fn flows(topic: &Topic) -> bool {
 }
 
 fn waits(topic: &Topic) -> bool {
-    topic.partitions.values().any(|partition| partition.standing.state == MirrorState::Initializing)
+    // Partition 0 stands for a topic that nothing else is known of.
+    topic.partitions.get(&0).is_some_and(|partition| partition.standing.state == MirrorState::Initializing)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use crate::driver::{Driver, now_ms};
 use crate::follow::news::{Learnt, News, news};
 use crate::follow::question::{Question, due_after, question};
-use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, SOURCE_ASKS_MAX};
+use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, GONE_AFTER, SOURCE_ASKS_MAX};
 use crate::mirror::catalog::Catalog;
 use crate::plane::view::View;
 use crate::source::{topics, trail};
@@ -53,15 +53,15 @@ struct Round {
     last: Instant,
     asking: bool,
     answered: bool,
-    /// Topics that the source lacked the last time.
-    lacking: BTreeSet<String>,
+    /// Topics that the source lacked the last time, and since when.
+    lacking: BTreeMap<String, Instant>,
     /// What was said after the last answer.
     said: Vec<String>,
 }
 
 impl Round {
     fn new() -> Self {
-        Self { last: Instant::now(), asking: false, answered: true, lacking: BTreeSet::new(), said: Vec::new() }
+        Self { last: Instant::now(), asking: false, answered: true, lacking: BTreeMap::new(), said: Vec::new() }
     }
 }
 
@@ -83,8 +83,7 @@ async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: 
                 if !before {
                     info!(mirror, "the source answers again");
                 }
-                let lacking = std::mem::replace(&mut round.borrow_mut().lacking, answer.absent.clone());
-                let gone = lacking.intersection(&answer.absent).cloned().collect();
+                let gone = gone(&mut round.borrow_mut().lacking, &answer.absent, Instant::now());
                 take(&driver, &mirror, Learnt { answer, gone, waiting }, &round).await;
             }
         }
@@ -92,6 +91,16 @@ async fn one(driver: Driver, mirror: String, round: Rc<RefCell<Round>>, places: 
     drop(place);
     let mut round = round.borrow_mut();
     (round.asking, round.last) = (false, Instant::now());
+}
+
+/// The topics that were lacking in the last answer too, and for long enough that no broker can be that late.
+fn gone(lacking: &mut BTreeMap<String, Instant>, absent: &BTreeSet<String>, now: Instant) -> BTreeSet<String> {
+    let since = |name: &String| lacking.get(name).copied().unwrap_or(now);
+    let found: BTreeMap<String, Instant> = absent.iter().map(|name| (name.clone(), since(name))).collect();
+    let lasts = |(name, since): (&String, &Instant)| (now.duration_since(*since) >= GONE_AFTER).then(|| name.clone());
+    let gone = found.iter().filter_map(lasts).collect();
+    *lacking = found;
+    gone
 }
 
 async fn take(driver: &Driver, mirror: &str, learnt: Learnt, round: &RefCell<Round>) {
@@ -111,5 +120,20 @@ async fn take(driver: &Driver, mirror: &str, learnt: Learnt, round: &RefCell<Rou
     }
     if let Err(cause) = driver.change(move |catalog, view| (news(catalog, view).events, ())).await {
         warn!(mirror, %cause, "what is new at the source is not recorded yet");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_gone_when_it_lacks_twice_and_long_enough_and_not_when_it_was_there_between() {
+        let (mut lacking, start) = (BTreeMap::new(), Instant::now());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+        assert!(gone(&mut lacking, &names(&["a", "b"]), start).is_empty(), "once");
+        assert!(gone(&mut lacking, &names(&["a"]), start + GONE_AFTER / 2).is_empty(), "twice and too soon");
+        assert_eq!(gone(&mut lacking, &names(&["a", "b"]), start + GONE_AFTER), names(&["a"]), "b was there between");
+        assert!(gone(&mut lacking, &names(&[]), start + GONE_AFTER).is_empty() && lacking.is_empty());
     }
 }
