@@ -114,12 +114,43 @@ fn what_matches_is_followed_and_what_was_stopped_or_excluded_stays_out() {
     scene.state("o-3", 0, "STOPPED");
     let refusal = scene.site.cli(&["topics", "start", "dr", "--topic", "o-skip"]).refused();
     assert!(refusal.contains("mirror.topics.exclude"), "{refusal}");
+    when_a_person_asks(&mut scene);
 
     house.down();
     let ours = Log::read(&scene.site.data().join("o-1-0")).expect("a sound log");
     assert!(ours.segments.len() >= 3, "rolled by the size that the source set meanwhile: {}", ours.segments.len());
     let extents = copy::extents(&mut scene.oracle, &boot, &["o-1", "o-3"]);
     copy::same_bytes(&scene.source, &scene.site.data(), &extents).expect("the same bytes");
+}
+
+/// `mirrors sync --what topics` shows what a look at the source would bring, and brings it, long before it is time to look.
+fn when_a_person_asks(scene: &mut Scene) {
+    let boot = scene.boot.clone();
+    let sync = |site: &Site, extra: &[&str]| {
+        let told = site.ask(&[&["mirrors", "sync", "dr", "--what", "topics"], extra].concat());
+        let line = |c: &Value| {
+            let text = |key: &str| c[key].as_str().unwrap_or("-").to_owned();
+            ["action", "resource", "key", "from", "to"].map(text).join(" ")
+        };
+        told[0]["changes"].as_array().expect("changes").iter().map(line).collect::<Vec<String>>()
+    };
+    scene.alter("mirror.metadata.refresh.interval.ms=3600000");
+    // Whatever look was under way has ended after this one.
+    sync(&scene.site, &[]);
+    scene.oracle.create(&boot, "o-4", 2, &json!({}));
+    scene.oracle.ask(&json!({"do": "add-partitions", "boot": boot, "topic": "o-1", "partitions": 4}));
+    scene.oracle.ask(&json!({"do": "alter", "boot": boot, "topic": "o-1", "config": {"segment.bytes": "2097152"}}));
+    let due = ["grow o-1 partitions 3 4", "settings o-1 segment.bytes 1048576 2097152", "start o-4 partitions - 2"];
+    assert_eq!(sync(&scene.site, &["--dry-run"]), due);
+    scene.absent("o-4");
+    assert_eq!(sync(&scene.site, &[]), due);
+    assert_eq!(sync(&scene.site, &[]), Vec::<String>::new(), "once");
+    scene.state("o-4", 1, "MIRRORING");
+    scene.state("o-1", 3, "MIRRORING");
+    let described = scene.site.ask(&["mirrors", "describe", "dr"]);
+    let topics = &described[0]["syncs"][0];
+    assert_eq!((topics["kind"].as_str(), topics["intervalMs"].as_i64()), (Some("topics"), Some(3_600_000)), "{topics}");
+    assert!(topics["applied"].as_i64() >= Some(3) && topics["lastSuccessMs"].is_i64(), "{topics}");
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn settings_of_topics_follow_the_source_and_what_was_set_here_wins() {
         "without the override the source is followed"
     );
     let described = scene.site.ask(&["mirrors", "describe", "dr"]);
-    assert_eq!(described[0]["syncs"][0]["kind"], "configs", "{described}");
+    assert_eq!(described[0]["syncs"][1]["kind"], "configs", "{described}");
     until("the metrics tell of syncs", LIMIT, || match scene.site.metric("twinlog_sync_attempts_total") {
         attempts if attempts >= 1.0 => Ok(()),
         attempts => Err(attempts.to_string()),

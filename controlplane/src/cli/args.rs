@@ -206,9 +206,9 @@ pub enum Mirrors {
         #[command(flatten)]
         ask: Ask,
     },
-    /// Bring topic settings, group offsets and access rules in line with the source now, or show what that would change.
+    /// Bring topics, their settings, group offsets and access rules in line with the source now, or show what that would change.
     #[command(
-        after_help = "Examples:\n  twinlog mirrors sync dr --dry-run\n  twinlog mirrors sync dr --what configs,groups --json"
+        after_help = "Examples:\n  twinlog mirrors sync dr --dry-run\n  twinlog mirrors sync dr --what topics,configs --json"
     )]
     Sync(SyncArgs),
     /// Delete a mirror all of whose topics are stopped; files stay.
@@ -229,7 +229,7 @@ pub struct SyncArgs {
     /// Change nothing, show what would be changed.
     #[arg(long)]
     pub dry_run: bool,
-    /// Only these: configs, groups, acls.
+    /// Only these: topics, configs, groups, acls.
     #[arg(long, value_name = "KIND[,KIND...]", value_delimiter = ',')]
     pub what: Vec<String>,
     /// Where the control plane is.

@@ -127,7 +127,7 @@ pub(super) fn run(args: &SyncArgs) -> Result<(), Failure> {
     match failed {
         None => Ok(()),
         Some(kind) => {
-            let refused = format!("{} changes were refused, see the rows above whose action is `fail`", kind.failed);
+            let refused = format!("{} were refused or failed, see the rows above whose action is `fail`", kind.failed);
             Err(Failure::told(
                 format!("the {} of mirror {} are not in line with the source", kind.kind, kind.mirror),
                 kind.error.clone().unwrap_or(refused),

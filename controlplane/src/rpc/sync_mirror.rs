@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn kinds_come_in_their_order_and_an_unknown_one_is_named() {
-        assert_eq!(kinds(&["acls".into(), "configs".into()]).unwrap(), [Kind::Configs, Kind::Acls]);
+        assert_eq!(kinds(&["acls".into(), "topics".into()]).unwrap(), [Kind::Topics, Kind::Acls]);
         assert_eq!(kinds(&[]).unwrap(), Kind::ALL);
         assert!(kinds(&["acl".into()]).unwrap_err().message.contains("acl"));
     }

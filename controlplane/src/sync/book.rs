@@ -1,5 +1,6 @@
 //! What syncs remember while the process runs: their status, and who is at work. Never written anywhere.
 
+use crate::follow::rounds::Rounds;
 use crate::sync::status::Statuses;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub struct Memory {
 pub struct Book {
     statuses: RefCell<Statuses>,
     mirrors: RefCell<BTreeMap<String, Arc<Mutex<Memory>>>>,
+    rounds: Rounds,
 }
 
 impl Book {
@@ -32,6 +34,12 @@ impl Book {
     /// Lets `change` write the statuses.
     pub fn write<R>(&self, change: impl FnOnce(&mut Statuses) -> R) -> R {
         change(&mut self.statuses.borrow_mut())
+    }
+
+    /// What is remembered of the sources.
+    #[must_use]
+    pub fn rounds(&self) -> &Rounds {
+        &self.rounds
     }
 
     /// The memory of a mirror.

@@ -1,7 +1,6 @@
 //! pure: the syncs of a mirror in the answer to DescribeMirrors.
 
 use crate::mirror::catalog::Catalog;
-use crate::sync::filters;
 use crate::sync::report::Kind;
 use crate::sync::status::Statuses;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsResponse, DescribedSync};
@@ -18,7 +17,7 @@ pub fn add(response: &mut DescribeMirrorsResponse, catalog: &Catalog, statuses: 
                 let status = statuses.get(&described.mirror_name, kind);
                 DescribedSync {
                     kind: kind.name().to_owned(),
-                    interval_ms: i64::try_from(filters::interval_ms(&mirror.facts.settings, kind)).unwrap_or(i64::MAX),
+                    interval_ms: i64::try_from(statuses.interval_ms(&mirror.facts.settings, kind)).unwrap_or(i64::MAX),
                     last_success_ms: status.last_success_ms.unwrap_or(-1),
                     last_attempt_ms: status.last_attempt_ms.unwrap_or(-1),
                     last_error: status.last_error,

@@ -2,7 +2,7 @@
 
 use crate::mirror::patterns::{BadPattern, Patterns};
 use crate::mirror::re2::split;
-use crate::mirror::settings::Settings;
+use crate::mirror::settings::{REFRESH_INTERVAL, Settings};
 use crate::sync::acls::rules::Rules;
 use crate::sync::report::Kind;
 
@@ -82,6 +82,7 @@ pub fn interval_ms(settings: &Settings, kind: Kind) -> u64 {
 #[must_use]
 pub fn interval_key(kind: Kind) -> &'static str {
     match kind {
+        Kind::Topics => REFRESH_INTERVAL,
         Kind::Configs => "mirror.sync.configs.interval.ms",
         Kind::Groups => "mirror.sync.groups.interval.ms",
         Kind::Acls => "mirror.sync.acls.interval.ms",
@@ -123,8 +124,12 @@ mod tests {
 
     #[test]
     fn an_interval_of_0_switches_a_kind_off() {
-        let given = settings(&[("mirror.sync.groups.interval.ms", "0"), ("mirror.sync.acls.interval.ms", "500")]);
+        let given = settings(&[
+            ("mirror.metadata.refresh.interval.ms", "700"),
+            ("mirror.sync.groups.interval.ms", "0"),
+            ("mirror.sync.acls.interval.ms", "500"),
+        ]);
         let all = Kind::ALL.map(|kind| interval_ms(&given, kind));
-        assert_eq!(all, [INTERVAL_DEFAULT_MS, 0, 500]);
+        assert_eq!(all, [700, INTERVAL_DEFAULT_MS, 0, 500]);
     }
 }

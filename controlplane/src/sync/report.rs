@@ -9,6 +9,8 @@ use twinlog_proto::error_code::ErrorCode;
 /// A kind of thing that is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// Which topics there are, and how large.
+    Topics,
     /// Settings of topics.
     Configs,
     /// Committed offsets of groups.
@@ -19,12 +21,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order in which they are synced.
-    pub const ALL: [Self; 3] = [Self::Configs, Self::Groups, Self::Acls];
+    pub const ALL: [Self; 4] = [Self::Topics, Self::Configs, Self::Groups, Self::Acls];
 
     /// Its name on the wire, on command lines and in labels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Topics => "topics",
             Self::Configs => "configs",
             Self::Groups => "groups",
             Self::Acls => "acls",
@@ -55,6 +58,12 @@ pub enum Action {
     Set,
     /// What the source does not have any more is taken away.
     Remove,
+    /// A topic is mirrored from now on.
+    Start,
+    /// A topic gets the partitions that were added at the source.
+    Grow,
+    /// A setting that shapes the files of a topic becomes the source's.
+    Settings,
     /// The difference stays on purpose.
     Keep,
     /// It could not be done.
@@ -68,6 +77,9 @@ impl Action {
         match self {
             Self::Set => "set",
             Self::Remove => "remove",
+            Self::Start => "start",
+            Self::Grow => "grow",
+            Self::Settings => "settings",
             Self::Keep => "keep",
             Self::Fail => "fail",
         }
@@ -120,7 +132,7 @@ impl Report {
     /// Counts a difference, and keeps it when there is room.
     pub fn add(&mut self, change: Change) {
         match change.action {
-            Action::Set | Action::Remove => self.applied += 1,
+            Action::Set | Action::Remove | Action::Start | Action::Grow | Action::Settings => self.applied += 1,
             Action::Keep => self.skipped += 1,
             Action::Fail => self.failed += 1,
         }
@@ -165,6 +177,6 @@ mod tests {
     fn a_kind_is_read_by_its_name_and_what_is_none_is_named_with_the_choices() {
         assert_eq!("groups".parse(), Ok(Kind::Groups));
         let why = "offsets".parse::<Kind>().unwrap_err();
-        assert!(why.contains("offsets") && why.contains("configs, groups, acls"), "{why}");
+        assert!(why.contains("offsets") && why.contains("topics, configs, groups, acls"), "{why}");
     }
 }

@@ -1,6 +1,7 @@
 //! When syncs run: each at its interval, at once when a topic has no recorded settings yet, and when a person asks.
 
 use crate::driver::{Driver, now_ms};
+use crate::follow;
 use crate::limits::{SYNC_FRESH_RETRY_MS, SYNC_LIMIT, SYNC_POLL, SYNC_RUNS_MAX};
 use crate::mirror::catalog::{Catalog, Desired, Mirror};
 use crate::mirror::settings::bootstrap_servers;
@@ -62,7 +63,8 @@ fn due(catalog: &Catalog, statuses: &Statuses, now_ms: i64) -> Vec<(String, Vec<
             let interval_ms = filters::interval_ms(&mirror.facts.settings, *kind);
             is_due(&status, interval_ms, now_ms) || (interval_ms > 0 && is_fresh(mirror, *kind, &status, now_ms))
         };
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_due).collect();
+        // Topics are looked for in `follow/task.rs`, which knows what waits.
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Topics && is_due(kind)).collect();
         (!kinds.is_empty()).then(|| (name.to_owned(), kinds))
     };
     catalog.mirrors().filter_map(of).collect()
@@ -94,6 +96,7 @@ async fn one(driver: &Driver, mirror: &str, memory: &mut Memory, dry_run: bool, 
     };
     let mut source = Cluster::at(servers);
     match report.kind {
+        Kind::Topics => follow::round::run(driver, mirror, dry_run, report).await,
         Kind::Configs => configs::apply::run(driver, mirror, &mut source, dry_run, report).await,
         Kind::Groups => groups::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
         Kind::Acls => acls::apply::run(driver, mirror, &mut source, dry_run, report).await,

@@ -1,5 +1,7 @@
 //! pure: what each sync of each mirror did since the start.
 
+use crate::mirror::settings::Settings;
+use crate::sync::filters;
 use crate::sync::report::{Kind, Report};
 use std::collections::BTreeMap;
 
@@ -28,18 +30,31 @@ pub struct Status {
 
 /// All of them, by mirror and kind.
 #[derive(Debug, Clone, Default)]
-pub struct Statuses(BTreeMap<String, BTreeMap<Kind, Status>>);
+pub struct Statuses {
+    mirrors: BTreeMap<String, BTreeMap<Kind, Status>>,
+    /// How often topics are looked for where a mirror does not say.
+    pub topics_interval_ms: u64,
+}
 
 impl Statuses {
     /// What is known of a sync.
     #[must_use]
     pub fn get(&self, mirror: &str, kind: Kind) -> Status {
-        self.0.get(mirror).and_then(|kinds| kinds.get(&kind)).cloned().unwrap_or_default()
+        self.mirrors.get(mirror).and_then(|kinds| kinds.get(&kind)).cloned().unwrap_or_default()
+    }
+
+    /// Time from one sync of a kind to the next; 0 = off.
+    #[must_use]
+    pub fn interval_ms(&self, settings: &Settings, kind: Kind) -> u64 {
+        match kind {
+            Kind::Topics if !settings.contains_key(filters::interval_key(kind)) => self.topics_interval_ms,
+            kind => filters::interval_ms(settings, kind),
+        }
     }
 
     /// Notes what came of an attempt that changed things (not of a dry run).
     pub fn note(&mut self, mirror: &str, report: &Report, now_ms: i64) {
-        let status = self.0.entry(mirror.to_owned()).or_default().entry(report.kind).or_default();
+        let status = self.mirrors.entry(mirror.to_owned()).or_default().entry(report.kind).or_default();
         status.attempts += 1;
         status.last_attempt_ms = Some(now_ms);
         status.last_error = report.error.as_ref().map(|(_, why)| why.clone());
@@ -55,7 +70,7 @@ impl Statuses {
 
     /// Forgets mirrors that are not there any more.
     pub fn retain(&mut self, exists: impl Fn(&str) -> bool) {
-        self.0.retain(|mirror, _| exists(mirror));
+        self.mirrors.retain(|mirror, _| exists(mirror));
     }
 }
 

@@ -184,3 +184,41 @@ fn without_a_standby_no_internal_topic_is_mirrored_and_a_name_exists_once() {
     let found = news(&both, "m", &learnt, 4);
     assert!(found.events.is_empty() && found.notes[0].contains("mirror.internal.topics=none"), "{found:?}");
 }
+
+#[test]
+fn what_follows_from_an_answer_is_said_in_the_words_of_a_sync() {
+    use crate::follow::changes::{changes, kept};
+    let before = catalog(&[topic("a", 1, 2), topic("a-other", 2, 1), topic("a-gone", 3, 2)]);
+    let mut source = [topic("a", 1, 3), topic("a-new", 4, 2), topic("a-other", 9, 1)];
+    source[0].settings.segment_bytes = 77;
+    let mut learnt = learnt("c", &source);
+    learnt.answer.absent = ["a-gone".to_owned()].into();
+    let shown = |changes: Vec<crate::sync::report::Change>| -> Vec<String> {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        let line = |c: &crate::sync::report::Change| {
+            format!("{} {} {} {} {}", c.action.name(), c.resource, c.key, text(&c.from), text(&c.to))
+        };
+        changes.iter().map(line).collect()
+    };
+    let told = changes(&before, &news(&before, "m", &learnt, 100).events);
+    assert!(told.last().unwrap().reason.as_deref().unwrap().starts_with(told_recreated().as_str()), "{told:?}");
+    let lines = [
+        "grow a partitions 2 3",
+        "settings a segment.bytes 1073741824 77",
+        "start a-new partitions - 2",
+        "fail a-other partitions 1 -",
+    ];
+    assert_eq!(shown(told), lines);
+    assert_eq!(shown(kept(&before, "m", &learnt, &[])), ["keep a-gone * - -"], "not yet");
+    learnt.gone = learnt.answer.absent.clone();
+    let found = news(&before, "m", &learnt, 100);
+    assert!(shown(changes(&before, &found.events)).contains(&"fail a-gone partitions 2 -".to_owned()));
+    let after = taken(&before, found.events);
+    let left = kept(&after, "m", &learnt, &["a note".to_owned()]);
+    assert_eq!(shown(left), ["keep * * - -", "keep a-gone * - -", "keep a-other * - -"], "failed, and said again");
+    assert!(changes(&after, &news(&after, "m", &learnt, 100).events).is_empty(), "once");
+}
+
+fn told_recreated() -> String {
+    told(FaultCode::RECREATED).to_owned()
+}
