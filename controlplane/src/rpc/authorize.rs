@@ -70,6 +70,7 @@ impl Who {
 pub struct Access<'a> {
     authorizer: &'a Authorizer,
     acls: &'a Acls,
+    catalog: &'a Catalog,
     caller: &'a Caller,
     /// How many refusals may still have words: no answer is far larger than its request.
     words_left: Cell<usize>,
@@ -85,6 +86,7 @@ impl<'a> Access<'a> {
         Self {
             authorizer,
             acls: catalog.acls(),
+            catalog,
             caller,
             words_left: Cell::new(REFUSALS_WITH_WORDS_MAX),
             #[cfg(test)]

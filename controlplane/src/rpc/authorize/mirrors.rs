@@ -3,19 +3,32 @@
 use super::{Access, Guard, whole};
 use crate::mirror::catalog::Catalog;
 use crate::mirror::re2::split;
-use crate::mirror::settings::INCLUDE;
+use crate::mirror::settings::{EXCLUDE, INCLUDE};
 use crate::rpc::Refusal;
 use std::collections::BTreeMap;
 use twinlog_proto::messages::Request;
 use twinlog_proto::messages::create_mirror::CreateMirrorRequest;
 use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, DescribedMirror};
+use twinlog_proto::messages::incremental_alter_configs::AlterableConfig;
 use twinlog_proto::messages::last_mirrored_offsets::{LastMirroredOffsetsRequest, LastMirroredOffsetsResponse};
 use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::messages::sync_mirror::{SyncMirrorRequest, SyncMirrorResponse};
 use twinlog_proto::security::codes::{Operation, ResourceType};
 
 const MIRROR: ResourceType = ResourceType::ClusterMirror;
+
+/// Operations on a setting that is a list; what is none of them sets it.
+const DELETE: i8 = 1;
+/// See [`DELETE`].
+const APPEND: i8 = 2;
+/// See [`DELETE`].
+const SUBTRACT: i8 = 3;
+
+/// Whether a list gets shorter.
+pub(super) fn takes_away(change: &AlterableConfig) -> bool {
+    matches!(change.config_operation, DELETE | SUBTRACT)
+}
 
 impl Access<'_> {
     /// The rights to give a mirror these settings: patterns need what a start by pattern needs.
@@ -25,6 +38,25 @@ impl Access<'_> {
     ) -> Result<(), Refusal> {
         let mut lists = settings.filter(|(name, _)| *name == INCLUDE).filter_map(|(_, value)| value);
         lists.try_for_each(|list| split(list).iter().try_for_each(|pattern| self.need_topics_matching(pattern)))
+    }
+
+    /// The rights to change what a mirror leaves out: a pattern that comes stops topics, one that goes lets them start.
+    pub(super) fn need_exclusion(&self, mirror: &str, change: &AlterableConfig) -> Result<(), Refusal> {
+        let old = self.catalog.mirror(mirror).map_or(&[][..], |mirror| &mirror.facts.exclude[..]);
+        if change.name != EXCLUDE {
+            return Ok(());
+        }
+        let given = split(change.value.as_deref().unwrap_or_default());
+        let come = given.iter().filter(|pattern| !old.contains(pattern));
+        let go = old.iter().filter(|pattern| given.contains(pattern));
+        let stay_not = old.iter().filter(|pattern| !given.contains(pattern));
+        let changed: Vec<&String> = match change.config_operation {
+            DELETE => old.iter().collect(),
+            SUBTRACT => go.collect(),
+            APPEND => come.collect(),
+            _ => come.chain(stay_not).collect(),
+        };
+        changed.into_iter().try_for_each(|pattern| self.need_topics_matching(pattern))
     }
 }
 

@@ -1,6 +1,6 @@
 //! pure: the requests that stock clients send, judged as a stock broker does.
 
-use super::{Access, Guard};
+use super::{Access, Guard, mirrors};
 use crate::rpc::Refusal;
 use std::collections::BTreeSet;
 use twinlog_proto::messages::api_versions::ApiVersionsRequest;
@@ -21,11 +21,6 @@ use twinlog_proto::security::codes::{Operation, ResourceType};
 const EMPTY_IS_ALL_UP_TO: i16 = 0;
 /// From this version on FindCoordinator asks for several keys.
 const SEVERAL_FROM: i16 = 4;
-
-/// Operations on a setting that take away.
-const DELETE: i8 = 1;
-/// See [`DELETE`].
-const SUBTRACT: i8 = 3;
 
 /// Needs nothing: whoever connects may ask what is spoken.
 impl Guard for ApiVersionsRequest {}
@@ -145,8 +140,9 @@ fn alter(resource: &AlterConfigsResource, access: &Access<'_>) -> Result<(), Ref
     if kind != ResourceType::ClusterMirror {
         return Ok(());
     }
-    // What is taken away lets nothing start.
-    let given = resource.configs.iter().filter(|config| !matches!(config.config_operation, DELETE | SUBTRACT));
+    resource.configs.iter().try_for_each(|config| access.need_exclusion(name, config))?;
+    // An include pattern that is taken away lets nothing start.
+    let given = resource.configs.iter().filter(|config| !mirrors::takes_away(config));
     access.need_settings(given.map(|config| (config.name.as_str(), config.value.as_deref())))
 }
 

@@ -10,6 +10,7 @@ use twinlog_proto::messages::incremental_alter_configs::{
 use twinlog_proto::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic,
 };
+use twinlog_proto::messages::remove_topics_from_mirror::{RemoveTopicsFromMirrorRequest, TopicData as RemovedTopic};
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, TopicData};
 use twinlog_proto::messages::stop_mirror_topics::StopMirrorTopicsRequest;
 use twinlog_proto::security::acl::{AclBinding, Codes};
@@ -188,6 +189,63 @@ fn settings_are_changed_where_that_is_allowed_and_each_denied_resource_is_told()
     assert_eq!(response.responses.iter().map(|r| r.error_code).collect::<Vec<_>>(), [1144, 29, 29]);
     let all = IncrementalAlterConfigsRequest { resources: permitted.resources, ..Default::default() };
     assert!(all.permitted(&access).is_none());
+}
+
+#[test]
+fn what_a_mirror_leaves_out_needs_the_right_to_the_topics_for_it_stops_them_and_lets_them_start() {
+    let rights = [
+        (Operation::Alter, MIRROR, "dr"),
+        (Operation::AlterConfigs, MIRROR, "dr"),
+        (Operation::AlterConfigs, TOPIC, "team-+"),
+    ];
+    let mut catalog = allowing(&rights);
+    let exclude = vec!["secret-.*".to_owned(), "team-x".to_owned()];
+    let facts = MirrorFacts { exclude, ..MirrorFacts::default() };
+    catalog.apply(&StateRecord::Mirror { mirror: "dr".into(), facts: Some(facts) });
+    let (judged, caller) = (judged(), caller("User:a"));
+    let access = Access::new(&judged, &catalog, &caller);
+    let permitted = |config_operation: i8, value: Option<&str>| {
+        let name = "mirror.topics.exclude".to_owned();
+        let configs = vec![AlterableConfig { name, config_operation, value: value.map(str::to_owned) }];
+        let resource = AlterConfigsResource { resource_type: 64, resource_name: "dr".into(), configs };
+        let request = IncrementalAlterConfigsRequest { resources: vec![resource], ..Default::default() };
+        request.permitted(&access).is_none()
+    };
+    let (set, delete, append, subtract) = (0, 1, 2, 3);
+    for (operation, value) in
+        [(set, Some("secret-.*")), (set, Some("secret-.*,team-y")), (append, Some("team-y,secret-.*"))]
+    {
+        assert!(permitted(operation, value), "{operation} {value:?}");
+    }
+    assert!(permitted(subtract, Some("team-x,absent")));
+    for (operation, value) in [
+        (set, None),
+        (set, Some("team-x")),
+        (set, Some("secret-.*,.*")),
+        (delete, None),
+        (append, Some(".*")),
+        (subtract, Some("secret-.*")),
+    ] {
+        assert!(!permitted(operation, value), "{operation} {value:?}");
+    }
+    let start = |pattern: &str| {
+        let exclude_patterns = vec![pattern.to_owned()];
+        let request = StartMirrorTopicsRequest { mirror_name: "dr".into(), exclude_patterns, ..Default::default() };
+        request.refuse(0, &access, &catalog).map_or(0, |response| response.error_code)
+    };
+    // The mirror has `orders`, which is not the caller's to stop.
+    assert_eq!([start("team-.*"), start("ord.*"), start(".*")], [0, 29, 29]);
+}
+
+#[test]
+fn a_topic_tells_nobody_the_name_of_a_mirror_that_is_hidden() {
+    let (catalog, judged, caller) =
+        (allowing(&[(Operation::AlterConfigs, TOPIC, "orders")]), judged(), caller("User:a"));
+    let topics = vec![RemovedTopic { topic_name: "orders".into(), ..Default::default() }];
+    let refused =
+        RemoveTopicsFromMirrorRequest { topics }.refuse(0, &Access::new(&judged, &catalog, &caller), &catalog);
+    let refused = format!("{:?}", refused.unwrap());
+    assert!(refused.contains("1144") && !refused.contains("\"dr\"") && !refused.contains("mirror:dr"), "{refused}");
 }
 
 #[test]

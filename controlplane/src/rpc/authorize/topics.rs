@@ -12,6 +12,7 @@ use twinlog_proto::messages::remove_topics_from_mirror::RemoveTopicsFromMirrorRe
 use twinlog_proto::messages::resume_mirror_topics::ResumeMirrorTopicsRequest;
 use twinlog_proto::messages::start_mirror_topics::StartMirrorTopicsRequest;
 use twinlog_proto::messages::stop_mirror_topics::StopMirrorTopicsRequest;
+use twinlog_proto::security::authorizer::Caller;
 use twinlog_proto::security::codes::{Operation, ResourceType};
 
 /// The layout of pause and resume that names the mirror.
@@ -31,18 +32,43 @@ impl Access<'_> {
         for topic in topics {
             self.need_topics(std::iter::once(topic))?;
             if let Some((mirror, _)) = catalog.owner_of(topic) {
-                self.need_mirror(mirror)?;
+                self.need_mirror(mirror).map_err(|refusal| self.without_name(refusal, mirror, topic))?;
             }
         }
         Ok(())
     }
+
+    /// Who may not describe the mirror learns no name by its topic.
+    fn without_name(&self, refusal: Refusal, mirror: &str, topic: &str) -> Refusal {
+        if self.may(Operation::Describe, ResourceType::ClusterMirror, mirror) {
+            return refusal;
+        }
+        let Caller { principal, host } = self.caller;
+        let message =
+            format!("{principal} from {host} lacks ALTER on the mirror of topic {topic}; ask who administers it");
+        Refusal::new(refusal.code, message)
+    }
+
+    /// The topics that `patterns` stop now; patterns that are no patterns are the handler's to refuse.
+    fn need_matching_now(&self, mirror: &str, patterns: &[String], catalog: &Catalog) -> Result<(), Refusal> {
+        if !self.is_enforced() {
+            return Ok(());
+        }
+        let patterns = Patterns::compile(patterns).ok();
+        let known = catalog.mirror(mirror).into_iter().flat_map(|mirror| mirror.topics.keys());
+        let matching = known.map(String::as_str).filter(|name| patterns.as_ref().is_some_and(|all| all.matches(name)));
+        self.need_topics(matching)
+    }
 }
 
 impl Guard for StartMirrorTopicsRequest {
-    fn refuse(&self, _version: i16, access: &Access<'_>, _catalog: &Catalog) -> Option<<Self as Request>::Response> {
+    /// What a start leaves out it stops.
+    fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
         let topics = || access.need_topics(self.topics.iter().map(|topic| topic.topic_name.as_str()));
         let patterns = || self.include_patterns.iter().try_for_each(|pattern| access.need_topics_matching(pattern));
-        whole(access.need_mirror(&self.mirror_name).and_then(|()| topics()).and_then(|()| patterns()))
+        let stops = || access.need_matching_now(&self.mirror_name, &self.exclude_patterns, catalog);
+        let mirror = access.need_mirror(&self.mirror_name);
+        whole(mirror.and_then(|()| topics()).and_then(|()| patterns()).and_then(|()| stops()))
     }
 }
 
@@ -50,11 +76,8 @@ impl Guard for StopMirrorTopicsRequest {
     /// A pattern stops what matches now; that later topics do not start is only about the mirror.
     fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
         let named = self.topics.iter().map(|topic| topic.topic_name.as_str());
-        // Patterns that are no patterns are the handler's to refuse.
-        let patterns = Patterns::compile(&self.patterns).ok();
-        let known = catalog.mirror(&self.mirror_name).into_iter().flat_map(|mirror| mirror.topics.keys());
-        let matching = known.map(String::as_str).filter(|name| patterns.as_ref().is_some_and(|all| all.matches(name)));
-        whole(access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(named.chain(matching))))
+        let topics = access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(named));
+        whole(topics.and_then(|()| access.need_matching_now(&self.mirror_name, &self.patterns, catalog)))
     }
 }
 
