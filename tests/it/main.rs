@@ -17,6 +17,7 @@ mod leader_moves;
 mod mirror_everything;
 mod operating;
 mod planes_die_alone;
+mod restarts_at_scale;
 mod source_changes;
 mod source_folders_on_a_standby;
 mod stock_follower;
