@@ -5,6 +5,7 @@
 //! the catalog, writes assignments and sends orders, and only then lets the answers go. Whoever reads the catalog sees
 //! durable state only.
 
+use crate::clock::now_ms;
 use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_PARTITIONS_MAX, COMMIT_QUEUE_MAX, DECIDE_EVENTS_AT_A_TIME};
 use crate::metrics::tally::Tally;
 use crate::mirror::catalog::{Catalog, StateRecord};
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Level, debug, enabled, error, info, warn};
 use twinlog_proto::messages::describe_mirrors::NodeDetail;
@@ -383,10 +384,4 @@ fn say_states(records: &[StateRecord]) {
             _ => info!(mirror, topic, partitions = partitions.len(), "{state}"),
         }
     }
-}
-
-/// Milliseconds since 1970.
-#[must_use]
-pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }

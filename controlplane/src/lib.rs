@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod client;
+pub mod clock;
 pub mod config;
 pub mod driver;
 pub mod error;

@@ -2,9 +2,9 @@
 
 use crate::mirror::catalog::{Catalog, Mirror, Partition, Topic};
 use crate::mirror::machine::STATES;
+use crate::plane::lag::{lag_bytes, lag_records, lso_lag_records};
 use crate::plane::pace::{CatchUp, Pace};
 use crate::plane::view::{self, View};
-use crate::rpc::describe_mirrors::{lag_bytes, lag_records, lso_lag_records};
 use std::collections::BTreeMap;
 use twinlog_proto::channel::progress::{FaultCode, PartitionProgress};
 use twinlog_proto::mirror_state::MirrorState;

@@ -1,7 +1,8 @@
 //! The task that makes state follow the data plane: the board, and retries that are due.
 
+use crate::clock::now_ms;
 use crate::config::RetryRules;
-use crate::driver::{Driver, now_ms};
+use crate::driver::Driver;
 use crate::limits::{
     BOARD_IDLE_FACTOR, BOARD_POLL, BOARD_POLL_MAX, BOARD_RUNG_FACTOR, PACE_POLL, PACE_POLL_IDLE, RESOLVE_RETRY,
 };

@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::output;
 use super::sums::Sums;
 use crate::client::Client;
+use crate::clock::now_ms;
 use serde::Serialize;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, NodeDetail};
 
@@ -160,8 +161,4 @@ impl From<NodeDetail> for Node {
             disks: node.disks.into_iter().map(disk).collect(),
         }
     }
-}
-
-fn now_ms() -> i64 {
-    crate::driver::now_ms()
 }

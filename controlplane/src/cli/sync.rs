@@ -47,7 +47,7 @@ impl From<DescribedSync> for Sync {
 /// # Errors
 /// When stdout is gone.
 pub(super) fn table(mirrors: &[describe::Mirror]) -> Result<(), Failure> {
-    let now_ms = crate::driver::now_ms();
+    let now_ms = crate::clock::now_ms();
     let ago = |ms: Option<i64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{} s", (now_ms - ms).max(0) / 1000));
     let mut rows = Vec::new();
     for mirror in mirrors {

@@ -1,8 +1,8 @@
 //! pure: exclude wins: a topic that comes to match an exclude pattern is stopped, however it was started.
 
-use crate::follow::internal::is_internal_name;
 use crate::mirror::catalog::{Desired, Mirror};
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::internal::is_internal_name;
 use crate::mirror::machine::Event;
 use crate::mirror::patterns::Patterns;
 

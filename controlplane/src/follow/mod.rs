@@ -5,8 +5,7 @@
 
 pub mod changes;
 pub mod exclusion;
-pub mod internal;
-pub mod loops;
+pub mod internal_starts;
 pub mod news;
 pub mod question;
 pub mod round;

@@ -1,10 +1,11 @@
 //! pure: what a source's answer brings that the catalog does not have: topics that are new and match, partitions that were
 //! added, settings that changed, topics that waited for the source, and verdicts.
 
-use crate::follow::internal::{self, is_internal};
+use crate::follow::internal_starts;
 use crate::follow::verdict;
 use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
+use crate::mirror::internal::{self, is_internal};
 use crate::mirror::machine::Event;
 use crate::mirror::patterns::Patterns;
 use crate::source::topics::Answer;
@@ -62,7 +63,8 @@ pub fn news(catalog: &Catalog, name: &str, learnt: &Learnt, slots_free: usize) -
         }
     }
     if internal::are_followed(&mirror.facts.settings) && internal::has_topics(mirror) {
-        let (more, notes) = internal::starts(catalog, name, &learnt.answer, false, &mut room.slots_free, |_| false);
+        let (more, notes) =
+            internal_starts::starts(catalog, name, &learnt.answer, false, &mut room.slots_free, |_| false);
         events.extend(more);
         room.notes.extend(notes);
     }

@@ -1,8 +1,8 @@
 //! pure: what the source of a mirror is asked at each refresh, and when the next one is due.
 
-use crate::follow::internal;
 use crate::limits::RESOLVE_RETRY;
 use crate::mirror::catalog::{Desired, Mirror, Topic};
+use crate::mirror::internal;
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings::{self, REFRESH_INTERVAL};
 use crate::source::topics::Wanted;

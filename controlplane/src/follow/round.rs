@@ -1,6 +1,7 @@
 //! One question to the source of a mirror, and what follows from its answer: at its time, when a person asks, or only shown.
 
-use crate::driver::{Driver, now_ms};
+use crate::clock::now_ms;
+use crate::driver::Driver;
 use crate::follow::changes::{changes, kept};
 use crate::follow::news::{Learnt, News, news};
 use crate::follow::question::{Question, question};

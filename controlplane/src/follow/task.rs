@@ -3,7 +3,8 @@
 //! Sources that did not answer the last time have fewer places than the others, so that however many of them are silent, those
 //! that answer are asked when it is their time.
 
-use crate::driver::{Driver, now_ms};
+use crate::clock::now_ms;
+use crate::driver::Driver;
 use crate::follow::question::due_after;
 use crate::follow::round;
 use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, SOURCE_ASKS_MAX};

@@ -2,9 +2,9 @@
 
 use super::text::{Kind, Page};
 use crate::mirror::catalog::Catalog;
+use crate::plane::lag::{lag_bytes, lag_records, lso_lag_records};
 use crate::plane::pace::Pace;
 use crate::plane::view::View;
-use crate::rpc::describe_mirrors::{lag_bytes, lag_records, lso_lag_records};
 use twinlog_proto::channel::progress::PartitionProgress;
 
 type Pick = fn(&PartitionProgress, &Pace) -> Option<f64>;

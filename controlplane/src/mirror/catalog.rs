@@ -7,8 +7,8 @@ mod records;
 
 use crate::mirror::acls::{Acls, MADE_HERE};
 use crate::mirror::settings::Settings;
+use crate::mirror::topic_configs::TopicConfigs;
 use crate::statelog::batch::KeyValue;
-use crate::sync::topic_configs::TopicConfigs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use twinlog_proto::ids::Uuid;

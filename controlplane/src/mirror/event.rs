@@ -3,7 +3,7 @@
 use crate::mirror::catalog::{Desired, LastMirrored, MirrorFacts, TopicSettings};
 use crate::mirror::machine::Event;
 use crate::mirror::settings::Settings;
-use crate::sync::topic_configs::TopicConfigs;
+use crate::mirror::topic_configs::TopicConfigs;
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::security::acl::AclBinding;
 

@@ -6,9 +6,9 @@
 use crate::limits::{
     BOOTSTRAP_SERVERS_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
 };
+use crate::mirror::acl_rules::Rules;
 use crate::mirror::patterns::Patterns;
 use crate::mirror::re2;
-use crate::sync::acls::rules::Rules;
 
 mod values;
 

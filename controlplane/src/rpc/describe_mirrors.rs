@@ -2,11 +2,12 @@
 
 use crate::mirror::catalog::{Catalog, Mirror, Partition, Topic};
 use crate::mirror::settings::BOOTSTRAP_SERVERS;
+use crate::plane::lag::{lag_bytes, lag_records, lso_lag_records};
 use crate::plane::pace::{CatchUp, Pace};
 use crate::plane::view::{self, View};
 use crate::rpc::{OPERATIONS_NOT_ASKED, Refusal, once};
 use std::collections::BTreeSet;
-use twinlog_proto::channel::progress::{PartitionProgress, SlotState};
+use twinlog_proto::channel::progress::PartitionProgress;
 use twinlog_proto::messages::describe_mirrors::{
     DescribeMirrorsRequest, DescribeMirrorsResponse, DescribedMirror, PartitionDetail, TopicPartitions,
 };
@@ -90,30 +91,6 @@ fn detail(topic: &Topic, index: i32, partition: &Partition, view: &View<'_>) -> 
         catch_up_per_mille: per_mille,
         catch_up_eta_ms: eta_ms,
     }
-}
-
-/// Records still to come; `None` when unknown, and when nothing is mirrored any more.
-#[must_use]
-pub fn lag_records(seen: &PartitionProgress) -> Option<i64> {
-    if follows(seen) { seen.lag_records() } else { None }
-}
-
-/// Bytes still to come, estimated; `None` as above.
-#[must_use]
-pub fn lag_bytes(seen: &PartitionProgress) -> Option<i64> {
-    (follows(seen) && seen.lag_bytes >= 0).then_some(seen.lag_bytes)
-}
-
-/// Records of the source that transactional readers cannot read yet; no lag of the mirror, which takes them all the same.
-#[must_use]
-pub fn lso_lag_records(seen: &PartitionProgress) -> Option<i64> {
-    let known = follows(seen) && seen.source_lso >= 0 && seen.source_high_watermark >= 0;
-    known.then(|| (seen.source_high_watermark - seen.source_lso).max(0))
-}
-
-/// A stopped partition is on its own: whatever the source has more is no lag.
-fn follows(seen: &PartitionProgress) -> bool {
-    !matches!(seen.state, SlotState::Stopped | SlotState::Absent)
 }
 
 fn catch_up(catch_up: CatchUp) -> (i32, i64) {

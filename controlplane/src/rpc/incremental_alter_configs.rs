@@ -1,9 +1,10 @@
 //! pure: IncrementalAlterConfigs: the settings of a mirror, the patterns among them. What a setting may be is checked as at its
 //! creation; servers that can be asked must still be the same cluster.
 
-use crate::follow::{exclusion, internal};
+use crate::follow::exclusion;
 use crate::mirror::catalog::{Catalog, Mirror};
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::internal;
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings::{self, BOOTSTRAP_SERVERS, BadSetting, SOURCE_CLUSTER_ID, Settings};
 use crate::rpc::{Refusal, Refused, topic_configs};

@@ -1,7 +1,7 @@
 //! pure: ListMirrors: the mirrors with their sources and how many topics flow.
 
-use crate::follow::internal::is_internal_name;
 use crate::mirror::catalog::{Catalog, Desired, Mirror};
+use crate::mirror::internal::is_internal_name;
 use crate::mirror::settings::BOOTSTRAP_SERVERS;
 use twinlog_proto::messages::list_mirrors::{ListMirrorsRequest, ListMirrorsResponse, ListedMirror};
 

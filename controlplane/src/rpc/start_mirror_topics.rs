@@ -1,9 +1,9 @@
 //! pure: StartMirrorTopics: topics by name and by pattern, with what the source says about them.
 
-use crate::follow::exclusion;
-use crate::follow::internal::{self, is_internal, is_internal_name};
+use crate::follow::{exclusion, internal_starts};
 use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{MirrorEvent, SourceTopic};
+use crate::mirror::internal::{self, is_internal, is_internal_name};
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings;
 use crate::plane::view::View;
@@ -177,7 +177,7 @@ impl<'a> Start<'a> {
         let goes_on = |topic: &Topic| unchanged(topic, view).is_ok();
         let name = &self.request.mirror_name;
         // What does not fit or has another owner is told at the next refresh.
-        let (more, _) = internal::starts(self.catalog, name, answer, first, &mut self.slots_free, goes_on);
+        let (more, _) = internal_starts::starts(self.catalog, name, answer, first, &mut self.slots_free, goes_on);
         more.into_iter().filter(|event| by_name(event).is_none_or(|name| !named.contains(&name))).collect()
     }
 

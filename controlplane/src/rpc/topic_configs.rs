@@ -5,8 +5,8 @@
 
 use crate::mirror::catalog::{Catalog, Topic, TopicSettings};
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::topic_configs::{TopicConfigs, fits, has_room};
 use crate::rpc::Refusal;
-use crate::sync::topic_configs::{TopicConfigs, fits, has_room};
 use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_configs::{DescribeConfigsResourceResult, DescribeConfigsSynonym};

@@ -1,10 +1,10 @@
 //! What a source says about itself and its topics.
 
-use crate::follow::internal::FOLLOWED;
-use crate::follow::loops::Trail;
 use crate::limits::{CLUSTER_ID_BYTES_MAX, SOURCE_ASK, TOPIC_PARTITIONS_MAX};
 use crate::mirror::catalog::TopicSettings;
 use crate::mirror::event::SourceTopic;
+use crate::mirror::internal::FOLLOWED;
+use crate::mirror::loops::Trail;
 use crate::mirror::patterns::Patterns;
 use crate::source::SourceError;
 use crate::source::connection::Connection;

@@ -3,8 +3,8 @@
 //!
 //! Everything is bounded: depth, clusters, time. What cannot be asked is noted and stops nothing.
 
-use crate::follow::loops::{Trail, Upstream};
 use crate::limits::{BOOTSTRAP_SERVERS_MAX, TRAIL_CLUSTERS_MAX, TRAIL_DEPTH_MAX, TRAIL_TIME};
+use crate::mirror::loops::{Trail, Upstream};
 use crate::mirror::settings::{self, BOOTSTRAP_SERVERS, Settings};
 use crate::source::SourceError;
 use crate::source::connection::Connection;

@@ -13,8 +13,8 @@ mod given;
 use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
 };
+use crate::mirror::topic_configs::TopicConfigs;
 use crate::statelog::batch::KeyValue;
-use crate::sync::topic_configs::TopicConfigs;
 use std::collections::BTreeMap;
 use twinlog_proto::error::{DecodeError, Malformed};
 use twinlog_proto::messages::Message;

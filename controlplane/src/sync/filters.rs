@@ -1,9 +1,9 @@
 //! pure: the settings of a mirror that say what is synced and how often.
 
+use crate::mirror::acl_rules::Rules;
 use crate::mirror::patterns::{BadPattern, Patterns};
 use crate::mirror::re2::split;
 use crate::mirror::settings::{REFRESH_INTERVAL, Settings};
-use crate::sync::acls::rules::Rules;
 use crate::sync::report::Kind;
 
 /// Which topic settings are synced.

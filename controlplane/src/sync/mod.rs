@@ -14,4 +14,3 @@ pub mod metrics;
 pub mod report;
 pub mod run;
 pub mod status;
-pub mod topic_configs;

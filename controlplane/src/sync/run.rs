@@ -1,6 +1,7 @@
 //! When syncs run: each at its interval, at once when a topic has no recorded settings yet, and when a person asks.
 
-use crate::driver::{Driver, now_ms};
+use crate::clock::now_ms;
+use crate::driver::Driver;
 use crate::follow;
 use crate::limits::{SYNC_FRESH_RETRY_MS, SYNC_LIMIT, SYNC_POLL, SYNC_RUNS_MAX};
 use crate::mirror::catalog::{Catalog, Desired, Mirror};

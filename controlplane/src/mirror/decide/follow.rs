@@ -1,9 +1,9 @@
 //! pure: places for new partitions, and what a draft makes of a topic that has changed at its source.
 
 use super::{Draft, NotTaken};
-use crate::follow::internal;
 use crate::mirror::catalog::{Desired, Placement, StateRecord, TopicFacts};
 use crate::mirror::event::{Detail, SourceTopic};
+use crate::mirror::internal;
 use crate::mirror::machine::Event;
 use crate::mirror::placement::Placer;
 

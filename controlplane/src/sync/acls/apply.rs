@@ -2,10 +2,10 @@
 
 use crate::driver::Driver;
 use crate::limits::SYNC_ACLS_PER_STEP;
+use crate::mirror::acl_rules::Rules;
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
 use crate::sync::acls::plan::{self, Bindings};
-use crate::sync::acls::rules::Rules;
 use crate::sync::acls::{destination, list};
 use crate::sync::cluster::Cluster;
 use crate::sync::filters;

@@ -5,4 +5,3 @@ pub mod apply;
 pub mod destination;
 pub mod list;
 pub mod plan;
-pub mod rules;

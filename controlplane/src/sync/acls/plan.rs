@@ -1,6 +1,6 @@
 //! pure: the access rules of the source against those that we made for it: what is to be added and taken away.
 
-use crate::sync::acls::rules::Rules;
+use crate::mirror::acl_rules::Rules;
 use std::collections::BTreeSet;
 use twinlog_proto::security::acl::AclBinding;
 

@@ -3,12 +3,12 @@
 use crate::driver::Driver;
 use crate::mirror::catalog::{Catalog, Desired};
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::topic_configs::{TopicConfigs, Values};
 use crate::source::SourceError;
 use crate::sync::cluster::Cluster;
 use crate::sync::configs::{destination, plan};
 use crate::sync::filters::{self, Filter};
 use crate::sync::report::{Action, Change, Report};
-use crate::sync::topic_configs::{TopicConfigs, Values};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use twinlog_proto::error_code::ErrorCode;

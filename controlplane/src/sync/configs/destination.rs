@@ -3,13 +3,13 @@
 use crate::driver::Driver;
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::topic_configs::{TopicConfigs, Values};
 use crate::source::SourceError;
 use crate::sync::cluster::Cluster;
 use crate::sync::configs::apply::{RESOURCE_TOPIC, own_settings};
 use crate::sync::configs::plan::{self, AtDestination};
 use crate::sync::filters;
 use crate::sync::report::{Action, Change, Report};
-use crate::sync::topic_configs::{TopicConfigs, Values};
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::incremental_alter_configs::{
