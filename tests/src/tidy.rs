@@ -43,10 +43,11 @@ fn walk(dir: &Path, out: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
+        if SKIPPED.contains(&name.as_ref()) {
+            continue; // `.git` is a file in a work tree beside the clone
+        }
         if path.is_dir() {
-            if !SKIPPED.contains(&name.as_ref()) {
-                walk(&path, out);
-            }
+            walk(&path, out);
         } else if name != "Cargo.lock" && name != "LICENSE" {
             out.push(path);
         }
