@@ -1,12 +1,16 @@
 //! Starts the other programs of a measured run, and ends them.
 
 use std::env;
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::args::Content;
+use crate::run::RunError;
+use crate::run::place::Place;
 use crate::serve::topics_with_data;
 
 /// A program that did not start as it should.
@@ -40,6 +44,29 @@ pub fn sibling(program: &str) -> Result<PathBuf, SpawnError> {
     let missing = |cause| SpawnError::Run { program: program.to_owned(), here: PathBuf::new(), cause };
     let here = env::current_exe().map_err(missing)?;
     Ok(here.with_file_name(program))
+}
+
+/// A program that serves mirrors: on ports that the system chooses, in the folders of `place`, saying on its output when it serves.
+///
+/// # Errors
+/// When its log cannot be made or it cannot be run.
+pub fn serving(program: &str, before: &[&str], more: &[&OsStr], place: &Place) -> Result<Child, RunError> {
+    let here = sibling(program)?;
+    let log = File::create(place.log()).map_err(RunError::place(place.root()))?;
+    let child = Command::new(&here)
+        .args(before)
+        .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+        .arg("--data")
+        .arg(place.data())
+        .arg("--state")
+        .arg(place.state())
+        .args(more)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(|cause| SpawnError::Run { program: program.to_owned(), here, cause })?;
+    Ok(child)
 }
 
 /// The first core that this process may use, for the source; none when there is only one.

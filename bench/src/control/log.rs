@@ -1,8 +1,7 @@
 //! How long a control plane takes until it serves, with a long state log.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::Instant;
 
 use super::table::Row;
@@ -11,7 +10,7 @@ use crate::args::Run;
 use crate::proc;
 use crate::run::RunError;
 use crate::run::place::{self, Place};
-use crate::spawn::{SpawnError, sibling};
+use crate::spawn::serving;
 
 const LOAD_SECONDS_GOAL: f64 = 2.0;
 
@@ -50,21 +49,8 @@ pub fn measure(args: &Run, size: Size) -> Result<Vec<Row>, RunError> {
 }
 
 fn start(place: &Place) -> Result<(f64, u64, f64), RunError> {
-    let path = sibling("twinlog-controlplane")?;
-    let log = File::create(place.log()).map_err(RunError::place(place.root()))?;
     let began = Instant::now();
-    let child = Command::new(&path)
-        .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
-        .arg("--data")
-        .arg(place.data())
-        .arg("--state")
-        .arg(place.state())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .map_err(|cause| SpawnError::Run { program: "twinlog-controlplane".into(), here: path, cause })?;
-    let mut child = Killed(child);
+    let mut child = Killed(serving("twinlog-controlplane", &[], &[], place)?);
     let Some(stdout) = child.0.stdout.take() else { return Err(RunError::Planes("no output".into())) };
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line).map_err(RunError::Process)?;

@@ -1,6 +1,6 @@
 //! Both planes as `twinlog up` starts them, and the `twinlog` command that drives them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::RunError;
 use super::place::Place;
 use crate::proc;
-use crate::spawn::{SpawnError, sibling};
+use crate::spawn::{SpawnError, serving, sibling};
 
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -35,20 +35,8 @@ impl Planes {
     /// When they do not; their last lines are in it.
     pub fn start(place: &Place, config: &Path) -> Result<Self, RunError> {
         let twinlog = sibling("twinlog")?;
-        let log = File::create(place.log()).map_err(RunError::place(place.root()))?;
-        let mut up = Command::new(&twinlog)
-            .args(["up", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--cores", "1", "--log-format", "json"])
-            .arg("--config")
-            .arg(config)
-            .arg("--data")
-            .arg(place.data())
-            .arg("--state")
-            .arg(place.state())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .map_err(|cause| SpawnError::Run { program: "twinlog up".into(), here: twinlog.clone(), cause })?;
+        let config = ["--config".as_ref(), config.as_os_str()];
+        let mut up = serving("twinlog", &["up", "--cores", "1", "--log-format", "json"], &config, place)?;
         let Some(stdout) = up.stdout.take() else { return Err(RunError::Planes("twinlog up has no output".into())) };
         let mut stdout = BufReader::new(stdout);
         let mut line = String::new();
