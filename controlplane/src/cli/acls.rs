@@ -5,8 +5,8 @@ use super::failure::Failure;
 use super::{connect, describe, output};
 use crate::rpc::authorize::resource_word;
 use serde::Serialize;
-use twinlog_proto::messages::create_acls::{AclCreation, CreateAclsRequest};
-use twinlog_proto::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};
+use twinlog_proto::messages::create_acls::CreateAclsRequest;
+use twinlog_proto::messages::delete_acls::DeleteAclsRequest;
 use twinlog_proto::messages::describe_acls::{DescribeAclsRequest, DescribeAclsResponse};
 use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::security::codes::{CODE_ANY, Operation, PatternType, Permission, ResourceType};
@@ -122,17 +122,8 @@ fn binding(entry: &AclEntry) -> Result<AclBinding, Failure> {
 
 fn add(entry: &AclEntry) -> Result<(), Failure> {
     let binding = binding(entry)?;
-    let codes = binding.codes();
-    let creation = AclCreation {
-        resource_type: codes.resource_type,
-        resource_name: binding.resource_name.clone(),
-        resource_pattern_type: codes.pattern_type,
-        principal: binding.principal.clone(),
-        host: binding.host.clone(),
-        operation: codes.operation,
-        permission_type: codes.permission,
-    };
-    let answer = connect(&entry.ask)?.ask(&CreateAclsRequest { creations: vec![creation] })?;
+    let request = CreateAclsRequest { creations: vec![(&binding).into()] };
+    let answer = connect(&entry.ask)?.ask(&request)?;
     for result in &answer.results {
         describe::refuse(result.error_code, result.error_message.as_deref(), "the entry is not added")?;
     }
@@ -145,17 +136,8 @@ fn add(entry: &AclEntry) -> Result<(), Failure> {
 
 fn remove(entry: &AclEntry) -> Result<(), Failure> {
     let binding = binding(entry)?;
-    let codes = binding.codes();
-    let filter = DeleteAclsFilter {
-        resource_type_filter: codes.resource_type,
-        resource_name_filter: Some(binding.resource_name.clone()),
-        pattern_type_filter: codes.pattern_type,
-        principal_filter: Some(binding.principal.clone()),
-        host_filter: Some(binding.host.clone()),
-        operation: codes.operation,
-        permission_type: codes.permission,
-    };
-    let answer = connect(&entry.ask)?.ask(&DeleteAclsRequest { filters: vec![filter] })?;
+    let request = DeleteAclsRequest { filters: vec![(&binding).into()] };
+    let answer = connect(&entry.ask)?.ask(&request)?;
     for result in &answer.filter_results {
         describe::refuse(result.error_code, result.error_message.as_deref(), "the entry is not removed")?;
     }

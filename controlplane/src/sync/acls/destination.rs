@@ -10,8 +10,8 @@ use crate::sync::acls::plan::{self, Bindings, Planned};
 use crate::sync::cluster::Cluster;
 use crate::sync::report::{Action, Report};
 use twinlog_proto::error_code::ErrorCode;
-use twinlog_proto::messages::create_acls::{AclCreation, CreateAclsRequest};
-use twinlog_proto::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};
+use twinlog_proto::messages::create_acls::CreateAclsRequest;
+use twinlog_proto::messages::delete_acls::DeleteAclsRequest;
 use twinlog_proto::security::acl::AclBinding;
 
 const PLACE: &str = "destination:";
@@ -63,37 +63,13 @@ pub async fn run(
 }
 
 async fn create(cluster: &mut Cluster, bindings: &[AclBinding]) -> Result<Outcomes, SourceError> {
-    let creation = |binding: &AclBinding| {
-        let codes = binding.codes();
-        AclCreation {
-            resource_type: codes.resource_type,
-            resource_name: binding.resource_name.clone(),
-            resource_pattern_type: codes.pattern_type,
-            principal: binding.principal.clone(),
-            host: binding.host.clone(),
-            operation: codes.operation,
-            permission_type: codes.permission,
-        }
-    };
-    let request = CreateAclsRequest { creations: bindings.iter().map(creation).collect() };
+    let request = CreateAclsRequest { creations: bindings.iter().map(Into::into).collect() };
     let answer = cluster.ask(&request).await?;
     Ok(paired(bindings, answer.results.into_iter().map(|result| result.error_code)))
 }
 
 async fn delete(cluster: &mut Cluster, bindings: &[AclBinding]) -> Result<Outcomes, SourceError> {
-    let filter = |binding: &AclBinding| {
-        let codes = binding.codes();
-        DeleteAclsFilter {
-            resource_type_filter: codes.resource_type,
-            resource_name_filter: Some(binding.resource_name.clone()),
-            pattern_type_filter: codes.pattern_type,
-            principal_filter: Some(binding.principal.clone()),
-            host_filter: Some(binding.host.clone()),
-            operation: codes.operation,
-            permission_type: codes.permission,
-        }
-    };
-    let request = DeleteAclsRequest { filters: bindings.iter().map(filter).collect() };
+    let request = DeleteAclsRequest { filters: bindings.iter().map(Into::into).collect() };
     let answer = cluster.ask(&request).await?;
     let code = |result: twinlog_proto::messages::delete_acls::DeleteAclsFilterResult| {
         let of_entry = result.matching_acls.iter().map(|acl| acl.error_code).find(|code| *code != 0);
