@@ -50,53 +50,60 @@ fn question(groups: &[String], several: bool) -> OffsetFetchRequest {
 }
 
 fn take(answer: OffsetFetchResponse, asked: &[String], wanted: &dyn Fn(&str, i32) -> bool, found: &mut Found) {
-    let keep = |topic: &str, partition: i32, offset: i64, epoch: i32, metadata: Option<String>, code: i16| {
-        // -1 is how a group says that it has none.
-        (code == 0 && offset >= 0 && wanted(topic, partition)).then_some(Committed { offset, epoch, metadata })
-    };
     for group in answer.groups {
-        if group.error_code != 0 {
-            found.insert(group.group_id, Err(ErrorCode(group.error_code)));
-            continue;
-        }
-        let mut offsets = Offsets::new();
-        for topic in group.topics {
-            for p in topic.partitions {
-                let kept = keep(
-                    &topic.name,
-                    p.partition_index,
-                    p.committed_offset,
-                    p.committed_leader_epoch,
-                    p.metadata,
-                    p.error_code,
-                );
-                if let Some(committed) = kept {
-                    offsets.entry(topic.name.clone()).or_default().insert(p.partition_index, committed);
-                }
-            }
-        }
-        found.insert(group.group_id, Ok(offsets));
+        let told = group.topics.into_iter().flat_map(|topic| {
+            topic.partitions.into_iter().map(move |p| Told {
+                topic: topic.name.clone(),
+                partition: p.partition_index,
+                committed: Committed {
+                    offset: p.committed_offset,
+                    epoch: p.committed_leader_epoch,
+                    metadata: p.metadata,
+                },
+                error_code: p.error_code,
+            })
+        });
+        found.insert(group.group_id, gathered(group.error_code, told, wanted));
     }
+    // The older versions tell of one group, without its name.
     let [group] = asked else { return };
     if found.contains_key(group) {
         return;
     }
+    let told = answer.topics.into_iter().flat_map(|topic| {
+        topic.partitions.into_iter().map(move |p| Told {
+            topic: topic.name.clone(),
+            partition: p.partition_index,
+            committed: Committed { offset: p.committed_offset, epoch: p.committed_leader_epoch, metadata: p.metadata },
+            error_code: p.error_code,
+        })
+    });
+    found.insert(group.clone(), gathered(answer.error_code, told, wanted));
+}
+
+/// What an answer tells of one partition.
+pub(super) struct Told {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    pub(super) committed: Committed,
+    pub(super) error_code: i16,
+}
+
+/// The offsets of one group, as far as there are any and they are wanted; or the error of the whole group.
+pub(super) fn gathered(
+    error_code: i16,
+    told: impl Iterator<Item = Told>,
+    wanted: &dyn Fn(&str, i32) -> bool,
+) -> Result<Offsets, ErrorCode> {
+    if error_code != 0 {
+        return Err(ErrorCode(error_code));
+    }
     let mut offsets = Offsets::new();
-    for topic in answer.topics {
-        for p in topic.partitions {
-            let kept = keep(
-                &topic.name,
-                p.partition_index,
-                p.committed_offset,
-                p.committed_leader_epoch,
-                p.metadata,
-                p.error_code,
-            );
-            if let Some(committed) = kept {
-                offsets.entry(topic.name.clone()).or_default().insert(p.partition_index, committed);
-            }
+    // -1 is how a group says that it has none.
+    for one in told.filter(|one| one.error_code == 0 && one.committed.offset >= 0) {
+        if wanted(&one.topic, one.partition) {
+            offsets.entry(one.topic).or_default().insert(one.partition, one.committed);
         }
     }
-    let outcome = if answer.error_code == 0 { Ok(offsets) } else { Err(ErrorCode(answer.error_code)) };
-    found.insert(group.clone(), outcome);
+    Ok(offsets)
 }

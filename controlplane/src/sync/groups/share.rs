@@ -2,7 +2,7 @@
 
 use crate::source::SourceError;
 use crate::sync::cluster::Cluster;
-use crate::sync::groups::offsets::Found;
+use crate::sync::groups::offsets::{Found, Told, gathered};
 use crate::sync::groups::plan::{Committed, Offsets};
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;
@@ -30,20 +30,15 @@ pub async fn fetch(
     let request = DescribeShareGroupOffsetsRequest { groups: groups.iter().map(group).collect() };
     let mut found = Found::new();
     for group in cluster.ask_broker(broker, &request).await?.groups {
-        if group.error_code != 0 {
-            found.insert(group.group_id, Err(ErrorCode(group.error_code)));
-            continue;
-        }
-        let mut offsets = Offsets::new();
-        for topic in group.topics {
-            for p in topic.partitions.iter().filter(|p| p.error_code == 0 && p.start_offset >= 0) {
-                if wanted(&topic.topic_name, p.partition_index) {
-                    let start = Committed { offset: p.start_offset, epoch: -1, metadata: None };
-                    offsets.entry(topic.topic_name.clone()).or_default().insert(p.partition_index, start);
-                }
-            }
-        }
-        found.insert(group.group_id, Ok(offsets));
+        let told = group.topics.into_iter().flat_map(|topic| {
+            topic.partitions.into_iter().map(move |p| Told {
+                topic: topic.topic_name.clone(),
+                partition: p.partition_index,
+                committed: Committed { offset: p.start_offset, epoch: -1, metadata: None },
+                error_code: p.error_code,
+            })
+        });
+        found.insert(group.group_id, gathered(group.error_code, told, wanted));
     }
     Ok(found)
 }
