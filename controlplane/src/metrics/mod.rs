@@ -6,6 +6,7 @@
 mod cores;
 mod mirrors;
 mod node;
+mod syncs;
 pub mod tally;
 mod text;
 mod topics;
@@ -15,6 +16,7 @@ use crate::mirror::catalog::Catalog;
 use crate::overview::Overview;
 use crate::plane::attachment::CoreNumbers;
 use crate::plane::view::View;
+use crate::sync::status::Statuses;
 use tally::Tally;
 use text::Page;
 
@@ -56,7 +58,7 @@ pub fn prometheus(
     (catalog, view): (&Catalog, &View<'_>),
     overviews: &[Overview],
     facts: &Facts,
-    tally: &Tally,
+    (tally, statuses): (&Tally, &Statuses),
     detail: Detail,
 ) -> String {
     let mut page = Page::default();
@@ -69,5 +71,6 @@ pub fn prometheus(
         topics::write_partitions(&mut page, catalog, view);
     }
     cores::write(&mut page, &facts.cores);
+    syncs::write(&mut page, catalog, statuses);
     page.finish()
 }

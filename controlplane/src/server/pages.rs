@@ -11,7 +11,6 @@ use crate::plane::sender::Sender;
 use crate::server::counters::Counters;
 use crate::server::gate::Gate;
 use crate::server::http::{Answer, Page};
-use crate::sync;
 use std::path::PathBuf;
 use std::rc::Rc;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsResponse, DiskDetail, NodeDetail, PlaneDetail};
@@ -47,10 +46,10 @@ impl Pages {
                     status: "200 OK",
                     content_type: "text/plain; version=0.0.4; charset=utf-8",
                     body: self.driver.read(|catalog, view| {
-                        let tally = self.driver.tally();
-                        let mut page = metrics::prometheus((catalog, view), &overviews, &facts, tally, self.detail);
-                        self.driver.book().read(|statuses| sync::metrics::prometheus(&mut page, catalog, statuses));
-                        page
+                        self.driver.book().read(|statuses| {
+                            let work = (self.driver.tally(), statuses);
+                            metrics::prometheus((catalog, view), &overviews, &facts, work, self.detail)
+                        })
                     }),
                 }
             }

@@ -10,7 +10,6 @@ pub mod configs;
 pub mod describe;
 pub mod filters;
 pub mod groups;
-pub mod metrics;
 pub mod report;
 pub mod run;
 pub mod status;
