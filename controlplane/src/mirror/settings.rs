@@ -16,6 +16,8 @@ pub use values::{MASKED, Settings};
 
 /// The addresses of the source.
 pub const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
+/// The addresses of a running destination.
+pub const DESTINATION_SERVERS: &str = "destination.bootstrap.servers";
 /// The cluster id that the source must have.
 pub const SOURCE_CLUSTER_ID: &str = "mirror.source.cluster.id";
 
@@ -60,7 +62,7 @@ const RECEIVE_BUFFER_BYTES_MAX: i64 = 1 << 30;
 const KEYS: &[(&str, Kind)] = &[
     (BOOTSTRAP_SERVERS, Kind::Servers),
     ("client.id", Kind::Text),
-    ("destination.bootstrap.servers", Kind::Servers),
+    (DESTINATION_SERVERS, Kind::Servers),
     ("mirror.acls.include", Kind::AclRules),
     ("mirror.fetch.backoff.ms", Kind::Number(0, PAUSE_MS_MAX)),
     ("mirror.fetch.max.bytes", Kind::Number(1, FETCH_BYTES_MAX)),
@@ -176,7 +178,7 @@ pub fn known(key: &str) -> Result<(), BadSetting> {
 pub fn entries(key: &str, value: &str) -> Option<Vec<String>> {
     match kind(key).ok()? {
         Kind::Patterns | Kind::AclRules => Some(re2::split(value)),
-        Kind::Servers => Some(value.split(',').map(|entry| entry.trim().to_owned()).collect()),
+        Kind::Servers => Some(servers(value)),
         Kind::Text | Kind::Secret | Kind::Number(..) | Kind::OneOf(_) => None,
     }
 }
@@ -206,7 +208,16 @@ pub fn is_secret(key: &str) -> bool {
 /// The addresses of the source, as `HOST:PORT`.
 #[must_use]
 pub fn bootstrap_servers(settings: &Settings) -> Vec<String> {
-    let list = settings.get(BOOTSTRAP_SERVERS).map_or("", String::as_str);
+    servers(settings.get(BOOTSTRAP_SERVERS).map_or("", String::as_str))
+}
+
+/// The addresses of a running destination, as `HOST:PORT`; none for a standby.
+#[must_use]
+pub fn destination_servers(settings: &Settings) -> Vec<String> {
+    servers(settings.get(DESTINATION_SERVERS).map_or("", String::as_str))
+}
+
+fn servers(list: &str) -> Vec<String> {
     list.split(',').map(|server| server.trim().to_owned()).filter(|server| !server.is_empty()).collect()
 }
 
@@ -235,7 +246,7 @@ fn check(key: &str, kind: Kind, value: &str) -> Result<(), BadSetting> {
         Kind::OneOf(choices) if choices.iter().any(|choice| choice.eq_ignore_ascii_case(value.trim())) => Ok(()),
         Kind::OneOf(choices) => bad(format!("can only be {} in this version, not {value:?}", choices.join(", "))),
         Kind::Servers => {
-            let servers: Vec<&str> = value.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
+            let servers = servers(value);
             if servers.is_empty() || servers.len() > BOOTSTRAP_SERVERS_MAX {
                 return bad(format!("must list 1 to {BOOTSTRAP_SERVERS_MAX} addresses as HOST:PORT"));
             }

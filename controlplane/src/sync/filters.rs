@@ -3,7 +3,7 @@
 use crate::mirror::acl_rules::Rules;
 use crate::mirror::patterns::{BadPattern, Patterns};
 use crate::mirror::re2::split;
-use crate::mirror::settings::{REFRESH_INTERVAL, Settings};
+use crate::mirror::settings::{REFRESH_INTERVAL, Settings, number};
 use crate::sync::report::Kind;
 
 /// Which topic settings are synced.
@@ -16,8 +16,6 @@ pub const GROUPS_INCLUDE: &str = "mirror.groups.include";
 pub const GROUPS_EXCLUDE: &str = "mirror.groups.exclude";
 /// Which access rules are followed.
 pub const ACLS_INCLUDE: &str = "mirror.acls.include";
-/// The addresses of a running destination.
-pub const DESTINATION: &str = "destination.bootstrap.servers";
 /// Time from one sync to the next when nothing is set.
 pub const INTERVAL_DEFAULT_MS: u64 = 60_000;
 
@@ -74,8 +72,7 @@ fn filter(settings: &Settings, include: (&str, &str), exclude: (&str, &str)) -> 
 /// Time from one sync of a kind to the next; 0 = off.
 #[must_use]
 pub fn interval_ms(settings: &Settings, kind: Kind) -> u64 {
-    let given = settings.get(interval_key(kind)).and_then(|text| text.trim().parse().ok());
-    given.unwrap_or(INTERVAL_DEFAULT_MS)
+    number(settings, interval_key(kind)).unwrap_or(INTERVAL_DEFAULT_MS)
 }
 
 /// The setting that says how often a kind is synced.
@@ -87,13 +84,6 @@ pub fn interval_key(kind: Kind) -> &'static str {
         Kind::Groups => "mirror.sync.groups.interval.ms",
         Kind::Acls => "mirror.sync.acls.interval.ms",
     }
-}
-
-/// The addresses of a running destination; none for a standby.
-#[must_use]
-pub fn destination(settings: &Settings) -> Vec<String> {
-    let list = settings.get(DESTINATION).map_or("", String::as_str);
-    list.split(',').map(|server| server.trim().to_owned()).filter(|server| !server.is_empty()).collect()
 }
 
 #[cfg(test)]

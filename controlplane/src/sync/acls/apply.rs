@@ -5,6 +5,7 @@ use crate::limits::SYNC_ACLS_PER_STEP;
 use crate::mirror::acl_rules::Rules;
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::settings::destination_servers;
 use crate::sync::acls::plan::{self, Bindings};
 use crate::sync::acls::{destination, list};
 use crate::sync::cluster::Cluster;
@@ -40,7 +41,7 @@ pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: b
     if let Err(why) = here(driver, mirror, &Rc::new(wanted.clone()), &rules, dry_run, report).await {
         return report.fail(ErrorCode::KAFKA_STORAGE_ERROR, why);
     }
-    let servers = filters::destination(&settings);
+    let servers = destination_servers(&settings);
     if !servers.is_empty() {
         let mut cluster = Cluster::at(servers);
         destination::run(driver, mirror, &mut cluster, &wanted, dry_run, report).await;

@@ -3,12 +3,12 @@
 use crate::driver::Driver;
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::settings::destination_servers;
 use crate::mirror::topic_configs::{TopicConfigs, Values};
 use crate::source::SourceError;
 use crate::sync::cluster::Cluster;
 use crate::sync::configs::apply::{RESOURCE_TOPIC, own_settings};
 use crate::sync::configs::plan::{self, AtDestination};
-use crate::sync::filters;
 use crate::sync::report::{Action, Change, Report};
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;
@@ -22,7 +22,7 @@ const OPERATION_DELETE: i8 = 1;
 /// The running destination of a mirror.
 #[must_use]
 pub fn of(catalog: &Catalog, mirror: &str) -> Option<Cluster> {
-    let servers = filters::destination(&catalog.mirror(mirror)?.facts.settings);
+    let servers = destination_servers(&catalog.mirror(mirror)?.facts.settings);
     (!servers.is_empty()).then(|| Cluster::at(servers))
 }
 

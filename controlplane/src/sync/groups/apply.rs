@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::limits::SYNC_GROUPS_PER_STEP;
 use crate::mirror::catalog::{Catalog, Desired};
+use crate::mirror::settings::destination_servers;
 use crate::plane::view::View;
 use crate::sync::book::{LastWritten, Memory};
 use crate::sync::cluster::Cluster;
@@ -45,7 +46,7 @@ pub async fn run(
     let Some(settings) = driver.read(|catalog, _| catalog.mirror(mirror).map(|m| m.facts.settings.clone())) else {
         return report.fail(ErrorCode::UNKNOWN_CLUSTER_MIRROR, "the mirror is gone");
     };
-    let servers = filters::destination(&settings);
+    let servers = destination_servers(&settings);
     if servers.is_empty() {
         report.note = Some("the destination is a standby: offsets come with the mirrored internal topics".to_owned());
         return;
