@@ -14,6 +14,10 @@ use crate::messages::Message;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
+/// The folder of the files in STATE.
+pub const FOLDER: &str = "assignments";
+/// How the name of a file ends.
+pub const SUFFIX: &str = ".assignment";
 /// The first bytes of the file.
 pub const MAGIC: [u8; 4] = *b"TWLA";
 /// The version of the body that is written.
@@ -45,6 +49,12 @@ impl Desired {
     pub fn from_code(code: i8) -> Option<Self> {
         [Self::Mirror, Self::Pause, Self::Stop, Self::Remove].into_iter().find(|desired| desired.code() == code)
     }
+}
+
+/// The file name of a mirror's assignment.
+#[must_use]
+pub fn file_name(mirror: &str) -> String {
+    [mirror, SUFFIX].concat()
 }
 
 /// The content of an assignment file.

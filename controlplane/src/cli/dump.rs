@@ -16,17 +16,15 @@ pub(super) use files::without_padding;
 use super::args::Dump;
 use super::failure::Failure;
 use super::output::{self, Fields, Lines};
+use crate::statelog::writer::LOG_DIRECTORY;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
+use twinlog_proto::assignment::SUFFIX;
 use twinlog_proto::storage::names::{self, FileKind};
 
-/// Suffix of assignment files.
-const ASSIGNMENT_SUFFIX: &str = ".assignment";
 /// Suffix of the snapshots of the cluster's metadata, which are written as batches.
 const METADATA_SNAPSHOT_SUFFIX: &str = ".checkpoint";
-/// Folders of the state log begin so.
-const STATE_LOG_FOLDER: &str = "__mirror_state";
 
 /// Prints each file.
 ///
@@ -86,7 +84,7 @@ impl Page<'_> {
             names::PARTITION_METADATA => self.partition_metadata(),
             names::META_PROPERTIES => self.meta_properties(),
             names::CLEAN_SHUTDOWN => self.clean_shutdown(),
-            _ if name.ends_with(ASSIGNMENT_SUFFIX) => self.assignment(),
+            _ if name.ends_with(SUFFIX) => self.assignment(),
             _ if name.ends_with(METADATA_SNAPSHOT_SUFFIX) => self.segment(),
             _ => Err(Stop::File(Failure::new(
                 format_args!("{} is not printed", self.path.display()),
@@ -98,7 +96,7 @@ impl Page<'_> {
 
     fn is_state_log(&self) -> bool {
         let folder = self.path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        folder.is_some_and(|name| name.starts_with(STATE_LOG_FOLDER))
+        folder.is_some_and(|name| name.starts_with(LOG_DIRECTORY))
     }
 
     fn print(&mut self, fields: Fields) -> Result<(), Stop> {

@@ -5,17 +5,6 @@ use crate::mirror::settings;
 use twinlog_proto::assignment::{self, AssignedPartition, AssignedSetting, AssignedTopic, Assignment};
 use twinlog_proto::mirror_state::MirrorState;
 
-/// The folder of the assignments in STATE.
-pub const ASSIGNMENTS_DIRECTORY: &str = "assignments";
-/// How the name of an assignment file ends.
-pub const ASSIGNMENT_SUFFIX: &str = ".assignment";
-
-/// The file name of a mirror's assignment.
-#[must_use]
-pub fn file_name(mirror: &str) -> String {
-    format!("{mirror}{ASSIGNMENT_SUFFIX}")
-}
-
 /// The assignment that belongs to the present state of a mirror.
 #[must_use]
 pub fn assignment(name: &str, mirror: &Mirror) -> Assignment {

@@ -5,7 +5,7 @@
 
 use crate::files;
 use crate::mirror::catalog::Catalog;
-use crate::plane::assignments::{ASSIGNMENT_SUFFIX, ASSIGNMENTS_DIRECTORY, assignment, file_name};
+use crate::plane::assignments::assignment;
 use crate::plane::attachment::Link;
 use crate::steps::{self, Step};
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tracing::{info, warn};
-use twinlog_proto::assignment;
+use twinlog_proto::assignment::{self, FOLDER, SUFFIX, file_name};
 use twinlog_proto::channel::message::Order;
 use twinlog_proto::channel::progress::mirror_identity;
 
@@ -34,7 +34,7 @@ impl Sender {
     #[must_use]
     pub fn new(state: &Path, link: Rc<Link>) -> Self {
         Self {
-            folder: state.join(ASSIGNMENTS_DIRECTORY),
+            folder: state.join(FOLDER),
             link,
             unwritten: RefCell::default(),
             trouble: RefCell::new(None),
@@ -55,7 +55,7 @@ impl Sender {
     pub fn newer_than(&self, catalog: &Catalog, next_offset: i64) -> Option<(PathBuf, i64)> {
         let files = std::fs::read_dir(&self.folder).ok()?;
         files.flatten().map(|file| file.path()).find_map(|path| {
-            let mirror = path.file_name()?.to_str()?.strip_suffix(ASSIGNMENT_SUFFIX)?.to_owned();
+            let mirror = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.to_owned();
             let found = assignment::decode(&std::fs::read(&path).ok()?).ok()?.assignment_version;
             // A deleted mirror's file may be left over; its version is still below the offsets that the log has seen.
             let newest = catalog.mirror(&mirror).map_or(next_offset - 1, |known| known.facts.assignment_version);
@@ -74,7 +74,7 @@ impl Sender {
         for entry in std::fs::read_dir(&self.folder).map_err(|cause| at(&self.folder, cause))? {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let known = name.strip_suffix(ASSIGNMENT_SUFFIX).and_then(|mirror| catalog.mirror(mirror));
+            let known = name.strip_suffix(SUFFIX).and_then(|mirror| catalog.mirror(mirror));
             if known.is_none() {
                 info!(file = %path.display(), "removed an assignment that belongs to no mirror");
                 std::fs::remove_file(&path).map_err(|cause| at(&path, cause))?;

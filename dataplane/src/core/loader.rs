@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::UnboundedSender;
-use twinlog_proto::assignment;
+use twinlog_proto::assignment::{self, FOLDER, SUFFIX};
 use twinlog_proto::channel::progress::mirror_identity;
 use twinlog_proto::messages::assignment::Assignment;
 
@@ -150,8 +150,3 @@ impl Loader {
 fn read(path: &Path) -> Result<Assignment, Box<dyn std::error::Error>> {
     Ok(assignment::decode(&std::fs::read(path)?)?)
 }
-
-/// The folder of the assignments in STATE.
-const FOLDER: &str = "assignments";
-/// How the name of an assignment file ends.
-const SUFFIX: &str = ".assignment";

@@ -50,7 +50,7 @@ pub(super) type Offsets = BTreeMap<(String, i32), i64>;
 /// # Errors
 /// When there is none, or it cannot be read.
 pub(super) fn assignment(state: &Path, mirror: &str) -> Result<Assignment, Failure> {
-    let path = state.join("assignments").join(format!("{mirror}.assignment"));
+    let path = state.join(assignment::FOLDER).join(assignment::file_name(mirror));
     let bytes = fs::read(&path).map_err(|cause| {
         Failure::new(
             format_args!("the partitions of mirror {mirror} are not known: {} cannot be read", path.display()),
