@@ -42,6 +42,11 @@ pub fn other_cluster(there: &str, ours: &str) -> String {
     format!("{told} (they are {there}, the source is {ours}); correct bootstrap.servers, then start the topics again")
 }
 
+/// A verdict without its details: a source that answers otherwise each time is not judged anew each time.
+fn kind(message: &str) -> &str {
+    message.split_once(" (").map_or(message, |(kind, _)| kind)
+}
+
 /// The events that judge one topic; none when that was done already.
 pub fn on_topic<'a>(
     mirror: &'a str,
@@ -55,7 +60,7 @@ pub fn on_topic<'a>(
         let standing = &partition.standing;
         let said = standing.state == MirrorState::Failed
             && standing.by_source
-            && standing.message.as_deref().is_some_and(|said| message.starts_with(said));
+            && standing.message.as_deref().is_some_and(|said| message.starts_with(said) || kind(said) == kind(message));
         let moves = !matches!(standing.state, MirrorState::Unknown | MirrorState::Stopped);
         (moves && !said).then(|| {
             let detail = Detail::Verdict(message.to_owned());
@@ -70,4 +75,20 @@ pub fn on_mirror(catalog: &Catalog, mirror: &str, message: &str) -> Vec<MirrorEv
     let Some(known) = catalog.mirror(mirror) else { return Vec::new() };
     let topics = known.topics.iter().filter(|(_, topic)| !topic.facts.id.is_zero());
     topics.flat_map(|(name, topic)| on_topic(mirror, name, topic, message)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_that_change_with_each_answer_make_no_other_verdict() {
+        let id = |n: u8| Uuid([n; 16]);
+        assert_eq!(kind(&recreated(id(1), id(2))), kind(&recreated(id(3), id(2))));
+        assert_eq!(kind(&other_cluster("a", "c")), kind(&other_cluster("b", "c")));
+        let kinds = [recreated(id(1), id(2)), other_cluster("a", "c"), gone(), circle("a -> b"), circle("a -> c")];
+        for (n, one) in kinds.iter().enumerate() {
+            assert!(kinds[n + 1..].iter().all(|other| kind(one) != kind(other)), "{one}");
+        }
+    }
 }

@@ -55,6 +55,19 @@ fn failed(catalog: &Catalog, topic: &str, partition: i32) -> String {
 }
 
 #[test]
+fn a_source_that_answers_otherwise_each_time_is_judged_once() {
+    let mirrored = catalog(&[topic("a", 1, 2)]);
+    let ids = [learnt("c", &[topic("a", 2, 2)]), learnt("c", &[topic("a", 3, 2)])];
+    let clusters = [learnt("d", &[topic("a", 1, 2)]), learnt("e", &[topic("a", 1, 2)])];
+    for [first, then] in [ids, clusters] {
+        let judged = taken(&mirrored, news(&mirrored, "m", &first, 6).events);
+        let said = failed(&judged, "a", 0);
+        let after = taken(&judged, news(&judged, "m", &then, 6).events);
+        assert_eq!(failed(&after, "a", 0), said);
+    }
+}
+
+#[test]
 fn nothing_new_is_no_event() {
     let a = topic("a", 1, 2);
     let found = news(&catalog(std::slice::from_ref(&a)), "m", &learnt("c", &[a]), 6);
