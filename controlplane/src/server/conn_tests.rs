@@ -120,7 +120,9 @@ fn bytes_that_drip_and_connections_without_a_request_end_in_time_while_others_ar
         drip.await;
         closed(&mut dripping).await;
         closed(&mut idle).await;
-        assert_eq!((server.count(Cause::SlowFrame), server.count(Cause::Idle)), (1, 1));
+        assert_eq!(server.count(Cause::SlowFrame), 1);
+        // On a busy machine the other one has no request for as long meanwhile.
+        assert!((1..=2).contains(&server.count(Cause::Idle)), "{}", server.count(Cause::Idle));
     });
 }
 
