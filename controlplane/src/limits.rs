@@ -167,6 +167,12 @@ pub const SYNC_COORDINATOR_RETRY: Duration = Duration::from_millis(500);
 pub const SYNC_ACLS_MAX: usize = 100_000;
 /// Access rules that are recorded together.
 pub const SYNC_ACLS_PER_STEP: usize = 2_000;
+/// Access rules that an answer to the deletion of a mirror names.
+pub const LEFT_ACLS_SHOWN_MAX: usize = 1_000;
+/// Offsets of one mirror's groups that are remembered because we wrote them at a running destination.
+pub const GROUP_OFFSETS_MAX: usize = 500_000;
+/// Those that are recorded together.
+pub const GROUP_OFFSETS_PER_STEP: usize = 10_000;
 /// Settings of one topic that are kept.
 pub const TOPIC_CONFIGS_MAX: usize = 200;
 

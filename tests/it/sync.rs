@@ -201,6 +201,19 @@ fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_t
         "what somebody moved there stays; what we wrote follows the source back"
     );
 
+    house.kill();
+    let house = House::up(&scene.site);
+    scene.site.caught_up("dr", &[("orders".into(), 0, ends[0]), ("orders".into(), 1, ends[1])], LIMIT);
+    scene.commit(&from, "plain", &json!({"0": [8, 0, ""], "1": [8, 0, ""]}));
+    scene.commit(&from, "stays", &json!({"0": [8, 0, ""]}));
+    scene.commit(&to, "stays", &json!({"0": [2, -1, "theirs"]}));
+    let (applied, changes) = scene.sync("groups", &[]);
+    assert_eq!(applied, 1, "{changes:?}");
+    let moved = json!({"orders-0": [9, -1, "theirs"], "orders-1": [8, 0, ""]});
+    assert_eq!(scene.offsets(&to, "plain"), moved, "a crash forgets neither what is ours nor what is not");
+    let behind = json!({"orders-0": [2, -1, "theirs"]});
+    assert_eq!(scene.offsets(&to, "stays"), behind, "what was there is moved neither back nor forward");
+
     clamped_at_both_ends(&mut scene, &from, &to, &ends);
     settings_at_the_destination(&mut scene, &from, &to);
     many(&mut scene, &from, &to);
@@ -261,7 +274,25 @@ fn access_rules_follow_the_source_and_only_ours_are_taken_away() {
     );
     assert_eq!(applied, 3, "two here, and there only what we gave: {changes:?}");
     assert_eq!(scene.list_acls(&to), joined(&[BOB, THEIRS, BOTH]), "what was there before us stays");
+    left_behind(&mut scene, &to);
     house.down();
+}
+
+/// What a destination was given stays there when it is the destination no more, and when the mirror is gone; each time that is said.
+fn left_behind(scene: &mut Scene, to: &str) {
+    let site = scene.site.clone();
+    let alter = |setting: &str| drop(site.cli(&["mirrors", "alter", "dr", "--set", setting]).done());
+    alter("destination.bootstrap.servers");
+    let (_, changes) = scene.sync("acls", &[]);
+    assert_eq!(changes, ["keep destination:GROUP:app-:PREFIXED User:bob:ALL:DENY:* - -"], "{changes:?}");
+    alter(&format!("destination.bootstrap.servers={to}"));
+    alter("mirror.acls.include=TOPIC;nothing");
+    let (_, changes) = scene.sync("acls", &["--dry-run"]);
+    assert!(changes.iter().any(|c| c.starts_with("remove destination:GROUP:app-")), "it is known again: {changes:?}");
+    site.cli(&["topics", "stop", "dr", "--topic", "orders", "--wait"]).done();
+    let told = site.cli(&["mirrors", "delete", "dr"]).done();
+    assert!(told.contains("stay at the destination") && told.contains("User:bob"), "{told}");
+    assert_eq!(scene.list_acls(to), joined(&[BOB, THEIRS, BOTH]), "whoever moved to the destination lives by them");
 }
 
 /// A committed offset that the mirror does not have is moved to the nearest one that it has.

@@ -77,10 +77,13 @@ fn delete(name: &str, ask: &Ask) -> Result<(), Failure> {
     let answer = connect(ask)?.ask(&DeleteMirrorRequest { mirror_name: name.to_owned() })?;
     describe::refuse(answer.error_code, answer.error_message.as_deref(), &format!("mirror {name} is not deleted"))?;
     if ask.json {
-        output::json(&serde_json::json!({ "mirror": name }))
-    } else {
-        output::line(&format!("mirror {name} deleted"))
+        return output::json(&serde_json::json!({ "mirror": name, "leftAcls": answer.left_acls }));
     }
+    output::line(&format!("mirror {name} deleted"))?;
+    if !answer.left_acls.is_empty() {
+        output::line("these access rules stay at the destination, take them away there when nobody needs them:")?;
+    }
+    answer.left_acls.iter().try_for_each(|rule| output::line(&format!("  {rule}")))
 }
 
 /// The file first, then `--source`, then each `--set`; the last one wins.

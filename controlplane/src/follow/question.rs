@@ -73,8 +73,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_mirror_wins_over_the_configured_one_and_without_anything_to_follow_none_is_due() {
-        let (topics, given_acls) = Default::default();
-        let mut mirror = Mirror { facts: MirrorFacts::default(), topics, given_acls };
+        let mut mirror = Mirror::new(MirrorFacts::default());
         let default = Duration::from_secs(30);
         assert_eq!((due_after(&mirror, default), question(&mirror).is_none()), (None, true));
         mirror.facts.include = vec!["a.*".to_owned()];

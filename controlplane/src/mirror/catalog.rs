@@ -6,6 +6,7 @@
 mod records;
 
 use crate::mirror::acls::{Acls, MADE_HERE};
+use crate::mirror::group_offsets::{self, ByGroup, ByPartition};
 use crate::mirror::settings::Settings;
 use crate::mirror::topic_configs::TopicConfigs;
 use crate::statelog::batch::KeyValue;
@@ -31,8 +32,10 @@ pub struct Mirror {
     pub facts: MirrorFacts,
     /// Its topics by name.
     pub topics: BTreeMap<String, Arc<Topic>>,
-    /// Access rules that we gave to the running destination.
-    pub given_acls: Arc<BTreeSet<AclBinding>>,
+    /// Access rules that we gave to a running destination, with its cluster id, empty when that is not known.
+    pub given_acls: Arc<BTreeMap<AclBinding, String>>,
+    /// Offsets of groups that we wrote there.
+    pub group_offsets: Arc<ByGroup>,
 }
 
 /// What a record of type 101 says about a mirror.
@@ -201,8 +204,10 @@ pub enum StateRecord {
     Placement { mirror: String, topic: String, partition: i32, placement: Placement },
     /// Type 105; `None`: nothing is known of the topic's settings any more.
     Configs { mirror: String, topic: String, configs: Option<TopicConfigs> },
-    /// Type 106: an access rule that we gave to the destination; `present: false`: and took away.
-    AclGiven { mirror: String, binding: AclBinding, present: bool },
+    /// Type 106: an access rule that we gave to this cluster, the destination; `None`: and took away.
+    AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
+    /// Type 107: what we write at the destination for a group; `None`: nothing is remembered any more.
+    GroupOffsets { mirror: String, group: String, topic: String, offsets: Option<ByPartition> },
     /// Type 104; `present: false`: the entry is gone.
     Acl { origin: String, binding: AclBinding, present: bool },
     /// A type that this version does not know.
@@ -296,8 +301,7 @@ impl Catalog {
             StateRecord::Mirror { mirror, facts: Some(facts) } => match self.mirrors.get_mut(mirror) {
                 Some(known) => Arc::make_mut(known).facts = facts.clone(),
                 None => {
-                    let fresh = Mirror { facts: facts.clone(), topics: BTreeMap::new(), given_acls: Arc::default() };
-                    self.mirrors.insert(mirror.clone(), Arc::new(fresh));
+                    self.mirrors.insert(mirror.clone(), Arc::new(Mirror::new(facts.clone())));
                 }
             },
             StateRecord::Topic { mirror, topic, facts } => self.apply_topic(mirror, topic, facts.as_ref()),
@@ -313,14 +317,18 @@ impl Catalog {
             StateRecord::Configs { mirror, topic, configs } => {
                 self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
             }
-            StateRecord::AclGiven { mirror, binding, present } => {
+            StateRecord::AclGiven { mirror, binding, to } => {
                 let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
                 let given = Arc::make_mut(&mut Arc::make_mut(mirror).given_acls);
-                if *present {
-                    given.insert(binding.clone())
-                } else {
-                    given.remove(binding)
+                match to {
+                    Some(cluster_id) => given.insert(binding.clone(), cluster_id.clone()),
+                    None => given.remove(binding),
                 };
+            }
+            StateRecord::GroupOffsets { mirror, group, topic, offsets } => {
+                let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
+                let known = Arc::make_mut(&mut Arc::make_mut(mirror).group_offsets);
+                group_offsets::set(known, group, topic, offsets.as_ref());
             }
             StateRecord::Acl { origin, binding, present } => {
                 if origin == MADE_HERE || self.mirrors.contains_key(origin) {

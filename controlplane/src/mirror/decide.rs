@@ -141,10 +141,11 @@ impl<'a> Draft<'a> {
                 self.step(&mirror, &topic, partition, event, &detail)
             }
             MirrorEvent::Acl { origin, binding, present } => self.acl(origin, binding, present),
-            MirrorEvent::AclGiven { mirror, binding, present } => {
-                self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?;
-                self.record(StateRecord::AclGiven { mirror, binding, present });
-                Ok(())
+            MirrorEvent::AclGiven { mirror, binding, to } => {
+                self.remember(&mirror.clone(), StateRecord::AclGiven { mirror, binding, to })
+            }
+            MirrorEvent::GroupOffsets { mirror, group, topic, offsets } => {
+                self.remember(&mirror.clone(), StateRecord::GroupOffsets { mirror, group, topic, offsets })
             }
             MirrorEvent::Position { mirror, topic, partition, last } => {
                 self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;

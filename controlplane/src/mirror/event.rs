@@ -1,6 +1,7 @@
 //! pure: what the handlers, the board and the timers ask of the catalog.
 
 use crate::mirror::catalog::{Desired, LastMirrored, MirrorFacts, TopicSettings};
+use crate::mirror::group_offsets::ByPartition;
 use crate::mirror::machine::Event;
 use crate::mirror::settings::Settings;
 use crate::mirror::topic_configs::TopicConfigs;
@@ -28,8 +29,10 @@ pub enum MirrorEvent {
     Wanted { mirror: String, topic: String, desired: Desired, event: Event },
     /// Something happened to one partition.
     Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
-    /// An access rule was given to the destination of a mirror, or taken away from it.
-    AclGiven { mirror: String, binding: AclBinding, present: bool },
+    /// An access rule was given to the destination of a mirror, this cluster, or taken away from it.
+    AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
+    /// What we are about to write for a group at the destination, all partitions of a topic; `None` to forget it.
+    GroupOffsets { mirror: String, group: String, topic: String, offsets: Option<ByPartition> },
     /// An access control entry is wanted, or not any more; one that stands so already changes nothing.
     Acl { origin: String, binding: AclBinding, present: bool },
     /// A write of states by another node: only the position.

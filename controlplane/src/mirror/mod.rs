@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod decide;
 pub mod effect;
 pub mod event;
+pub mod group_offsets;
 pub mod internal;
 pub mod loops;
 pub mod machine;

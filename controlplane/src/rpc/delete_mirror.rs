@@ -1,5 +1,6 @@
 //! pure: DeleteMirror: forgets a mirror whose topics are all stopped. Files stay.
 
+use crate::limits::LEFT_ACLS_SHOWN_MAX;
 use crate::mirror::catalog::{Catalog, Desired, Mirror};
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::{Refusal, Refused};
@@ -17,8 +18,18 @@ pub fn decide(request: &DeleteMirrorRequest, catalog: &Catalog) -> (Vec<MirrorEv
     };
     match refusal {
         Some(refusal) => (Vec::new(), DeleteMirrorResponse::refused(refusal)),
-        None => (vec![MirrorEvent::Deleted { mirror: name.clone() }], DeleteMirrorResponse::default()),
+        None => {
+            let left_acls = catalog.mirror(name).map(left).unwrap_or_default();
+            let response = DeleteMirrorResponse { left_acls, ..DeleteMirrorResponse::default() };
+            (vec![MirrorEvent::Deleted { mirror: name.clone() }], response)
+        }
     }
+}
+
+/// What the destination was given stays there: whoever works with it by now lives by these rules.
+fn left(mirror: &Mirror) -> Vec<String> {
+    let given = mirror.given_acls.iter();
+    given.take(LEFT_ACLS_SHOWN_MAX).map(|(binding, cluster_id)| format!("{binding} at {cluster_id}")).collect()
 }
 
 fn unfinished(name: &str, mirror: &Mirror) -> Option<Refusal> {

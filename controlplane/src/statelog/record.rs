@@ -9,6 +9,7 @@
 
 mod acl;
 mod given;
+mod group;
 
 use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
@@ -41,6 +42,8 @@ pub const TYPE_PLACEMENT: i16 = 103;
 pub const TYPE_CONFIGS: i16 = 105;
 /// An access rule that a running destination was given.
 pub const TYPE_ACL_GIVEN: i16 = 106;
+/// What we write for a group at a running destination.
+pub const TYPE_GROUP_OFFSETS: i16 = 107;
 /// An access control entry.
 pub const TYPE_ACL: i16 = 104;
 
@@ -67,7 +70,12 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                 });
             }
             StateRecord::Acl { origin, binding, present } => records.push(acl::encode(origin, binding, *present)),
-            StateRecord::AclGiven { mirror: m, binding, present } => records.push(given::encode(m, binding, *present)),
+            StateRecord::AclGiven { mirror, binding, to } => {
+                records.push(given::encode(mirror, binding, to.as_deref()));
+            }
+            StateRecord::GroupOffsets { mirror, group, topic, offsets } => {
+                records.push(group::encode(mirror, group, topic, offsets.as_ref()));
+            }
             StateRecord::Foreign(record) => records.push(record.clone()),
             StateRecord::Mirror { mirror, facts } => {
                 // What comes after it in the log would be taken for positions of a mirror that is created again.
@@ -156,6 +164,7 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
         }
         TYPE_ACL => acl::decode(key, record)?,
         TYPE_ACL_GIVEN => given::decode(key, record)?,
+        TYPE_GROUP_OFFSETS => group::decode(key, record)?,
         _ => StateRecord::Foreign(record.clone()),
     };
     Ok(vec![fact])

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Offsets that we wrote at the destination, by group, topic and partition.
+/// Offsets that were seen at the destination and are ours, by group, topic and partition.
 pub type LastWritten = BTreeMap<String, BTreeMap<(String, i32), i64>>;
 
 /// What one mirror's syncs know from run to run; whoever holds the lock is at work.

@@ -20,3 +20,5 @@ pub const ACL: i16 = 104;
 pub const TOPIC_CONFIGS: i16 = 105;
 /// Record type of [`GivenAclKey`].
 pub const GIVEN_ACL: i16 = 106;
+/// Offsets of a group that we wrote at a running destination.
+pub const GROUP_OFFSETS: i16 = 107;

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
-    ACL, AclKey, AclValue, GIVEN_ACL, GivenAclKey, GivenAclValue, HOST_PARTITION, HostPartitionKey, HostPartitionValue,
-    LAST_MIRROR_EPOCHS, LastMirrorEpochsKey, LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC,
-    MirrorKey, MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue,
-    TOPIC_CONFIGS, TopicConfigEntry, TopicConfigsKey, TopicConfigsValue,
+    ACL, AclKey, AclValue, GIVEN_ACL, GROUP_OFFSETS, GivenAclKey, GivenAclValue, GroupOffsetsKey, GroupOffsetsValue,
+    HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS, LastMirrorEpochsKey,
+    LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey, MirrorPartitionStateKey,
+    MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS, TopicConfigEntry,
+    TopicConfigsKey, TopicConfigsValue,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
@@ -65,7 +66,16 @@ fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, Decod
         }
         GIVEN_ACL => {
             let key: GivenAclKey = whole(reader)?;
-            ("GivenAcl", acl(given(key)), valued(value, |GivenAclValue {}| json!({}))?)
+            (
+                "GivenAcl",
+                acl(given(key)),
+                valued(value, |GivenAclValue { cluster_id }| json!({ "cluster": cluster_id }))?,
+            )
+        }
+        GROUP_OFFSETS => {
+            let GroupOffsetsKey { mirror_name, group_id, topic_name } = whole(reader)?;
+            let key = json!({ "mirror": mirror_name, "group": group_id, "topic": topic_name });
+            ("GroupOffsets", key, valued(value, group_offsets)?)
         }
         _ => return Ok(None),
     };
@@ -98,6 +108,13 @@ fn last_mirror_epochs(value: LastMirrorEpochsValue) -> Value {
         json!({ "topic": topic.name, "partitions": partitions.collect::<Vec<_>>() })
     });
     Value::Array(topics.collect())
+}
+
+fn group_offsets(value: GroupOffsetsValue) -> Value {
+    let partitions = value.partitions.iter();
+    let partitions =
+        partitions.map(|p| json!({ "partition": p.partition_index, "offset": p.offset, "before": p.before }));
+    Value::Array(partitions.collect())
 }
 
 fn state(code: i8) -> Value {

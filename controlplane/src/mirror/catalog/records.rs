@@ -1,17 +1,32 @@
 //! pure: the facts that build a mirror and its topics, in an order in which each finds what it is about.
 
-use super::{Mirror, StateRecord, Topic};
+use super::{Mirror, MirrorFacts, StateRecord, Topic};
 
 impl Mirror {
+    /// One that has nothing yet.
+    #[must_use]
+    pub fn new(facts: MirrorFacts) -> Self {
+        let (topics, given_acls, group_offsets) = Default::default();
+        Self { facts, topics, given_acls, group_offsets }
+    }
+
     pub(super) fn records<'a>(&'a self, name: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
         let own = StateRecord::Mirror { mirror: name.to_owned(), facts: Some(self.facts.clone()) };
         let topics = self.topics.iter().flat_map(move |(topic, facts)| facts.records(name, topic));
-        let given = self.given_acls.iter().map(move |binding| StateRecord::AclGiven {
+        let given = self.given_acls.iter().map(move |(binding, cluster_id)| StateRecord::AclGiven {
             mirror: name.to_owned(),
             binding: binding.clone(),
-            present: true,
+            to: Some(cluster_id.clone()),
         });
-        std::iter::once(own).chain(given).chain(topics)
+        let groups =
+            self.group_offsets.iter().flat_map(|(group, topics)| topics.iter().map(move |topic| (group, topic)));
+        let groups = groups.map(move |(group, (topic, offsets))| StateRecord::GroupOffsets {
+            mirror: name.to_owned(),
+            group: group.to_string(),
+            topic: topic.clone(),
+            offsets: Some(offsets.clone()),
+        });
+        std::iter::once(own).chain(given).chain(groups).chain(topics)
     }
 }
 

@@ -1,4 +1,4 @@
-//! pure: places for new partitions, and what a draft makes of a topic that has changed at its source.
+//! pure: places for new partitions, what a draft makes of a topic that has changed at its source, and what is remembered besides.
 
 use super::{Draft, NotTaken};
 use crate::mirror::catalog::{Desired, Placement, StateRecord, TopicFacts};
@@ -30,6 +30,13 @@ impl Draft<'_> {
         for partition in fresh {
             self.step(&mirror, &topic, partition, Event::Start, &Detail::None)?;
         }
+        Ok(())
+    }
+
+    /// Records what is remembered of a destination, as long as the mirror is there.
+    pub(super) fn remember(&mut self, mirror: &str, record: StateRecord) -> Result<(), NotTaken> {
+        self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
+        self.record(record);
         Ok(())
     }
 

@@ -42,7 +42,9 @@ pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: b
         return report.fail(ErrorCode::KAFKA_STORAGE_ERROR, why);
     }
     let servers = destination_servers(&settings);
-    if !servers.is_empty() {
+    if servers.is_empty() {
+        destination::without_one(driver, mirror, report);
+    } else {
         let mut cluster = Cluster::at(servers);
         destination::run(driver, mirror, &mut cluster, &wanted, dry_run, report).await;
     }

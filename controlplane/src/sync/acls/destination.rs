@@ -6,7 +6,7 @@ use crate::mirror::event::MirrorEvent;
 use crate::source::SourceError;
 use crate::sync::acls::apply::change;
 use crate::sync::acls::list;
-use crate::sync::acls::plan::{self, Bindings, Planned};
+use crate::sync::acls::plan::{self, Bindings, Given, Planned};
 use crate::sync::cluster::Cluster;
 use crate::sync::report::{Action, Report};
 use twinlog_proto::error_code::ErrorCode;
@@ -30,6 +30,10 @@ pub async fn run(
     dry_run: bool,
     report: &mut Report,
 ) {
+    let cluster_id = match cluster.metadata(&[]).await {
+        Ok(metadata) => metadata.cluster_id.unwrap_or_default(),
+        Err(cause) => return report.fail_at("the destination", &cause),
+    };
     let there = match list::all(cluster).await {
         Ok(Some(listed)) => listed.bindings,
         Ok(None) => {
@@ -38,8 +42,9 @@ pub async fn run(
         }
         Err(cause) => return report.fail_at("the destination", &cause),
     };
-    let given = driver.read(|catalog, _| catalog.mirror(mirror).map(|m| m.given_acls.as_ref().clone()));
-    let Planned { add, remove, gone, .. } = plan::destination(wanted, &there, &given.unwrap_or_default());
+    let (given, elsewhere) = plan::given_to(&cluster_id, &given(driver, mirror));
+    left(&elsewhere, report);
+    let Planned { add, remove, gone, .. } = plan::destination(wanted, &there, &given);
     for binding in &gone {
         report.add(change(PLACE, binding, Action::Keep, "taken away at the destination since it was given"));
     }
@@ -51,15 +56,32 @@ pub async fn run(
     let add: Vec<AclBinding> = add.into_iter().collect();
     let remove: Vec<AclBinding> = remove.into_iter().collect();
     // Recorded after it was done: what a crash leaves unrecorded counts as somebody else's and is never taken away.
-    for (bindings, present) in [(add, true), (remove, false)] {
+    for (bindings, to) in [(add, Some(cluster_id.as_str())), (remove, None)] {
         for some in bindings.chunks(PER_REQUEST) {
-            let outcomes = if present { create(cluster, some).await } else { delete(cluster, some).await };
+            let outcomes = if to.is_some() { create(cluster, some).await } else { delete(cluster, some).await };
             match outcomes {
-                Ok(outcomes) => record(driver, mirror, outcomes, present, report).await,
+                Ok(outcomes) => record(driver, mirror, outcomes, to, report).await,
                 Err(cause) => return report.fail_at("the destination", &cause),
             }
         }
     }
+}
+
+/// Says what stays at a cluster that is not the destination any more.
+pub fn without_one(driver: &Driver, mirror: &str, report: &mut Report) {
+    left(&given(driver, mirror), report);
+}
+
+fn left(elsewhere: &Given, report: &mut Report) {
+    for (binding, cluster_id) in elsewhere {
+        let whose = if cluster_id.is_empty() { "the destination before" } else { cluster_id };
+        let why = format!("it stays at {whose}, which is not the destination any more; take it away there by hand");
+        report.add(change(PLACE, binding, Action::Keep, &why));
+    }
+}
+
+fn given(driver: &Driver, mirror: &str) -> Given {
+    driver.read(|catalog, _| catalog.mirror(mirror).map(|m| m.given_acls.as_ref().clone())).unwrap_or_default()
 }
 
 async fn create(cluster: &mut Cluster, bindings: &[AclBinding]) -> Result<Outcomes, SourceError> {
@@ -84,13 +106,13 @@ fn paired(bindings: &[AclBinding], codes: impl Iterator<Item = i16>) -> Outcomes
     bindings.iter().cloned().zip(codes).collect()
 }
 
-async fn record(driver: &Driver, mirror: &str, outcomes: Outcomes, present: bool, report: &mut Report) {
-    let action = if present { Action::Set } else { Action::Remove };
+async fn record(driver: &Driver, mirror: &str, outcomes: Outcomes, to: Option<&str>, report: &mut Report) {
+    let action = if to.is_some() { Action::Set } else { Action::Remove };
     let mut done = Vec::new();
     for (binding, code) in outcomes {
         if code.is_none() {
             report.add(change(PLACE, &binding, action, ""));
-            done.push(MirrorEvent::AclGiven { mirror: mirror.to_owned(), binding, present });
+            done.push(MirrorEvent::AclGiven { mirror: mirror.to_owned(), binding, to: to.map(str::to_owned) });
         } else {
             report.add(change(PLACE, &binding, Action::Fail, &format!("the destination refuses it: {code}")));
         }

@@ -1,11 +1,13 @@
 //! pure: the access rules of the source against those that we made for it: what is to be added and taken away.
 
 use crate::mirror::acl_rules::Rules;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::security::acl::AclBinding;
 
 /// A set of entries.
 pub type Bindings = BTreeSet<AclBinding>;
+/// Entries that we gave, with the cluster id of whom; empty when that was not noted.
+pub type Given = BTreeMap<AclBinding, String>;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,6 +43,15 @@ pub fn destination(wanted: &Bindings, there: &Bindings, made: &Bindings) -> Plan
         gone: wanted.iter().filter(|binding| made.contains(*binding) && !there.contains(*binding)).cloned().collect(),
         foreign: unmade().filter(|binding| there.contains(*binding)).cloned().collect(),
     }
+}
+
+/// Splits what we gave: to this cluster, and to others before it. What has no cluster noted was given to this one.
+#[must_use]
+pub fn given_to(cluster_id: &str, given: &Given) -> (Bindings, Given) {
+    let here = |whose: &String| whose.is_empty() || whose == cluster_id;
+    let ours = given.iter().filter(|(_, whose)| here(whose)).map(|(binding, _)| binding.clone());
+    let others = given.iter().filter(|(_, whose)| !here(whose));
+    (ours.collect(), others.map(|(binding, whose)| (binding.clone(), whose.clone())).collect())
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use crate::driver::Driver;
 use crate::limits::SYNC_GROUPS_PER_STEP;
 use crate::mirror::catalog::{Catalog, Desired};
+use crate::mirror::group_offsets::Written;
 use crate::mirror::settings::destination_servers;
 use crate::plane::view::View;
-use crate::sync::book::{LastWritten, Memory};
+use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
 use crate::sync::filters::{self, Filter};
 use crate::sync::groups::listing::{self, Form, Group};
+use crate::sync::groups::memory::Remembered;
 use crate::sync::groups::plan::{Bounds, Offsets, Verdict, decide};
 use crate::sync::groups::{commit, offsets, share};
 use crate::sync::report::{Action, Change, Report};
@@ -19,6 +21,7 @@ use twinlog_proto::mirror_state::MirrorState;
 /// The partitions whose offsets are synced.
 pub type Flowing = BTreeMap<String, BTreeMap<i32, Bounds>>;
 
+const FULL: &str = "more offsets than are remembered; narrow mirror.groups.include";
 const ACTIVE: &str = "the group is active at the destination";
 /// Topics in one question for leader epochs.
 const TOPICS_PER_QUESTION: usize = 1_000;
@@ -30,7 +33,7 @@ struct Work<'a> {
     flowing: Flowing,
     /// The destination's groups.
     there: BTreeMap<String, Group>,
-    last: &'a mut LastWritten,
+    memory: Remembered<'a>,
     dry_run: bool,
 }
 
@@ -60,9 +63,9 @@ pub async fn run(
         report.note = Some("no topic is mirrored now".to_owned());
         return;
     }
-    let last = &mut memory.offsets;
+    let memory = Remembered::of(driver, mirror, &mut memory.offsets);
     let there = BTreeMap::new();
-    let mut work = Work { source, destination: Cluster::at(servers), flowing, there, last, dry_run };
+    let mut work = Work { source, destination: Cluster::at(servers), flowing, there, memory, dry_run };
     if work.prepare(report).await.is_some() {
         work.sync(&filter, report).await;
     }
@@ -149,8 +152,11 @@ impl Work<'_> {
         for cause in &failures {
             report.fail_at("the source", cause);
         }
-        if failures.is_empty() {
-            self.last.retain(|group, _| groups.contains_key(group));
+        if failures.is_empty() && !self.dry_run {
+            let forgotten = self.memory.forget(|group| groups.contains_key(group)).await;
+            if let Err(why) = forgotten {
+                return report.fail(ErrorCode::KAFKA_STORAGE_ERROR, why);
+            }
         }
         let mut by_broker: BTreeMap<(bool, i32), Vec<String>> = BTreeMap::new();
         for (name, group) in groups.into_iter().filter(|(name, g)| g.form != Form::Other && filter.passes(name)) {
@@ -218,7 +224,13 @@ impl Work<'_> {
                 commits.insert(group, due);
             }
         }
-        if !self.dry_run && !commits.is_empty() {
+        if self.dry_run {
+            return Ok(());
+        }
+        // Before it is committed: what a crash leaves half done is known to be ours.
+        if let Err(why) = self.memory.record().await {
+            report.fail(ErrorCode::KAFKA_STORAGE_ERROR, why);
+        } else if !commits.is_empty() {
             self.commit(form, commits, report).await?;
         }
         Ok(())
@@ -236,10 +248,10 @@ impl Work<'_> {
             for (index, committed) in partitions {
                 let Some(bounds) = self.flowing.get(topic).and_then(|known| known.get(index)) else { continue };
                 let now = here.get(topic).and_then(|known| known.get(index)).map(|known| known.offset);
-                let last = self.last.get(group).and_then(|topics| topics.get(&(topic.clone(), *index))).copied();
+                let last = self.memory.last(group, topic, *index);
                 let key = format!("{topic}-{index}");
                 match decide(committed, bounds, now, last) {
-                    Verdict::Same => self.remember(group, topic, *index, now),
+                    Verdict::Same => self.see(group, topic, *index, now),
                     Verdict::Keep(why) => {
                         report.add(change(group, &key, (now, Some(committed.offset)), Action::Keep, why));
                     }
@@ -248,7 +260,14 @@ impl Work<'_> {
                         None if self.dry_run => {
                             report.add(change(group, &key, (now, Some(target.offset)), Action::Set, ""));
                         }
-                        None => drop(due.entry(topic.clone()).or_default().insert(*index, target)),
+                        None => {
+                            let written = Written { offset: target.offset, before: now };
+                            if self.memory.note(group, topic, *index, written) {
+                                due.entry(topic.clone()).or_default().insert(*index, target);
+                            } else {
+                                report.add(change(group, &key, (now, Some(target.offset)), Action::Keep, FULL));
+                            }
+                        }
                     },
                 }
             }
@@ -256,9 +275,10 @@ impl Work<'_> {
         due
     }
 
-    fn remember(&mut self, group: &str, topic: &str, index: i32, offset: Option<i64>) {
+    fn see(&mut self, group: &str, topic: &str, index: i32, offset: Option<i64>) {
         if let (Some(offset), false) = (offset, self.dry_run) {
-            self.last.entry(group.to_owned()).or_default().insert((topic.to_owned(), index), offset);
+            self.memory.see(group, topic, index, offset);
+            self.memory.note(group, topic, index, Written::at(offset));
         }
     }
 
@@ -293,7 +313,7 @@ impl Work<'_> {
                     match codes.get(&(topic.clone(), *index)).copied() {
                         Some(ErrorCode::NONE) => {
                             report.add(change(&group, &key, to, Action::Set, ""));
-                            self.remember(&group, topic, *index, Some(target.offset));
+                            self.memory.see(&group, topic, *index, target.offset);
                         }
                         Some(code) if is_active(code) => report.add(change(&group, &key, to, Action::Keep, ACTIVE)),
                         Some(code) => {

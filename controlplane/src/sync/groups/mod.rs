@@ -5,6 +5,7 @@
 pub mod apply;
 pub mod commit;
 pub mod listing;
+pub mod memory;
 pub mod offsets;
 pub mod plan;
 pub mod share;

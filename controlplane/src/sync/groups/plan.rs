@@ -1,8 +1,8 @@
 //! pure: where a group stands at the source, how far the mirror is, and what the destination has: what is to be committed there.
 //!
-//! An offset at the destination belongs to whoever moved it. We move what we wrote ourselves, in both directions, and what is behind
-//! when nothing is known of who wrote it; everything else is kept.
+//! An offset at the destination belongs to whoever moved it. We move what we wrote ourselves, in both directions; everything else is kept.
 
+use crate::mirror::group_offsets::Written;
 use std::collections::BTreeMap;
 
 /// Offsets of one group by topic and partition.
@@ -45,15 +45,14 @@ pub enum Verdict {
 
 /// Decides about one partition: `here` is what the destination has, `last` what we wrote there last.
 #[must_use]
-pub fn decide(source: &Committed, bounds: &Bounds, here: Option<i64>, last: Option<i64>) -> Verdict {
+pub fn decide(source: &Committed, bounds: &Bounds, here: Option<i64>, last: Option<Written>) -> Verdict {
     let target = clamped(source, bounds);
     match (here, last) {
         (Some(here), _) if here == target.offset => Verdict::Same,
         (None, _) => Verdict::Write(target),
-        (Some(here), Some(last)) if here == last => Verdict::Write(target),
+        (Some(here), Some(last)) if last.explains(here) => Verdict::Write(target),
         (Some(_), Some(_)) => Verdict::Keep("somebody moved it at the destination"),
-        (Some(here), None) if here < target.offset => Verdict::Write(target),
-        (Some(_), None) => Verdict::Keep("the destination is further"),
+        (Some(_), None) => Verdict::Keep("it was there, and not by us; delete it there and it follows the source"),
     }
 }
 
@@ -114,16 +113,24 @@ mod tests {
     #[test]
     fn what_we_wrote_is_moved_in_both_directions_and_what_somebody_else_moved_stays() {
         assert_eq!(decide(&at(50), &BOUNDS, Some(50), None), Verdict::Same);
-        assert_eq!(written(decide(&at(60), &BOUNDS, Some(50), Some(50))).offset, 60);
-        assert_eq!(written(decide(&at(20), &BOUNDS, Some(50), Some(50))).offset, 20, "the source was rewound");
+        let last = Some(Written::at(50));
+        assert_eq!(written(decide(&at(60), &BOUNDS, Some(50), last)).offset, 60);
+        assert_eq!(written(decide(&at(20), &BOUNDS, Some(50), last)).offset, 20, "the source was rewound");
         for moved in [40, 55, 70] {
-            assert!(matches!(decide(&at(60), &BOUNDS, Some(moved), Some(50)), Verdict::Keep(_)), "{moved}");
+            assert!(matches!(decide(&at(60), &BOUNDS, Some(moved), last), Verdict::Keep(_)), "{moved}");
         }
+        let unsure = Some(Written { offset: 55, before: Some(50) });
+        for ours in [50, 55] {
+            assert_eq!(written(decide(&at(60), &BOUNDS, Some(ours), unsure)).offset, 60, "it may not have come there");
+        }
+        assert!(matches!(decide(&at(60), &BOUNDS, Some(53), unsure), Verdict::Keep(_)));
     }
 
     #[test]
-    fn without_memory_an_offset_is_never_moved_back() {
-        assert_eq!(written(decide(&at(60), &BOUNDS, Some(50), None)).offset, 60);
-        assert!(matches!(decide(&at(60), &BOUNDS, Some(61), None), Verdict::Keep(_)));
+    fn what_is_there_and_not_by_us_is_moved_neither_back_nor_forward() {
+        for theirs in [0, 50, 61] {
+            assert!(matches!(decide(&at(60), &BOUNDS, Some(theirs), None), Verdict::Keep(_)), "{theirs}");
+        }
+        assert_eq!(decide(&at(60), &BOUNDS, Some(60), None), Verdict::Same);
     }
 }
