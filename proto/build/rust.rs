@@ -27,6 +27,7 @@ pub(crate) fn module(messages: &[Message]) -> String {
         for each in &message.structs {
             declaration(&mut out, message, each);
             codec(&mut out, message, each);
+            errors(&mut out, message, each);
         }
     }
     if let Some((request, response)) = pair(messages) {
@@ -74,6 +75,59 @@ fn message_impl(out: &mut Text, message: &Message) {
     out.open("fn decode(r: &mut Reader<'_>, version: i16) -> Result<Self, DecodeError> {");
     out.line("messages::check_decode::<Self>(r, version)?;");
     out.line("Self::read(r, version)");
+    out.close("}");
+    if shows_errors(message, &message.def.name) {
+        out.line("");
+        out.open("fn errors(&self, see: &mut dyn FnMut(i16)) {");
+        out.line("self.show_errors(see);");
+        out.close("}");
+    }
+    out.close("}");
+}
+
+/// Whether a struct of an answer holds error codes, in itself or below.
+fn shows_errors(message: &Message, name: &str) -> bool {
+    let holds =
+        |field: &Field| is_error(field) || element(&field.ty).is_some_and(|element| shows_errors(message, element));
+    let found = message.structs.iter().find(|each| each.name == name);
+    message.def.kind == Kind::Response && found.is_some_and(|each| each.fields.iter().any(holds))
+}
+
+fn is_error(field: &Field) -> bool {
+    field.rust_name == "error_code" && field.ty == Type::Int("i16", 2)
+}
+
+fn element(ty: &Type) -> Option<&str> {
+    match ty {
+        Type::Array(element) => match element.as_ref() {
+            Type::Struct(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Shows error codes, its own one first.
+fn errors(out: &mut Text, message: &Message, each: &Struct) {
+    if !shows_errors(message, &each.name) {
+        return;
+    }
+    out.line("");
+    out.open(format!("impl {} {{", each.name));
+    out.open("fn show_errors(&self, see: &mut dyn FnMut(i16)) {");
+    for _ in each.fields.iter().filter(|field| is_error(field)) {
+        out.line("see(self.error_code);");
+    }
+    for field in &each.fields {
+        if element(&field.ty).is_none_or(|name| !shows_errors(message, name)) {
+            continue;
+        }
+        let iter = if field.is_optional() { ".iter().flatten()" } else { "" };
+        let by = if field.is_optional() { "" } else { "&" };
+        out.open(format!("for each in {by}self.{}{iter} {{", field.rust_name));
+        out.line("each.show_errors(see);");
+        out.close("}");
+    }
     out.close("}");
     out.close("}");
 }

@@ -282,7 +282,7 @@ fn access_rules_follow_the_source_and_only_ours_are_taken_away() {
 fn left_behind(scene: &mut Scene, to: &str) {
     let site = scene.site.clone();
     let alter = |setting: &str| drop(site.cli(&["mirrors", "alter", "dr", "--set", setting]).done());
-    alter("destination.bootstrap.servers");
+    alter("destination.bootstrap.servers=");
     let (_, changes) = scene.sync("acls", &[]);
     assert_eq!(changes, ["keep destination:GROUP:app-:PREFIXED User:bob:ALL:DENY:* - -"], "{changes:?}");
     alter(&format!("destination.bootstrap.servers={to}"));
@@ -290,6 +290,10 @@ fn left_behind(scene: &mut Scene, to: &str) {
     let (_, changes) = scene.sync("acls", &["--dry-run"]);
     assert!(changes.iter().any(|c| c.starts_with("remove destination:GROUP:app-")), "it is known again: {changes:?}");
     site.cli(&["topics", "stop", "dr", "--topic", "orders", "--wait"]).done();
+    until("its internal topics are stopped too", LIMIT, || match site.ask(&["mirrors", "describe", "dr"]) {
+        told if told.to_string().contains("STOPPING") => Err(told.to_string()),
+        _ => Ok(()),
+    });
     let told = site.cli(&["mirrors", "delete", "dr"]).done();
     assert!(told.contains("stay at the destination") && told.contains("User:bob"), "{told}");
     assert_eq!(scene.list_acls(to), joined(&[BOB, THEIRS, BOTH]), "whoever moved to the destination lives by them");

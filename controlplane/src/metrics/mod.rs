@@ -6,10 +6,13 @@
 mod cores;
 mod mirrors;
 mod node;
+mod requests;
 mod syncs;
 pub mod tally;
 mod text;
 mod topics;
+
+pub use requests::Outcome;
 
 use crate::host::{Disk, Process};
 use crate::mirror::catalog::Catalog;
@@ -63,6 +66,7 @@ pub fn prometheus(
 ) -> String {
     let mut page = Page::default();
     node::write(&mut page, facts, tally);
+    requests::write(&mut page, &tally.requests);
     mirrors::write(&mut page, overviews, tally);
     if detail.topics {
         topics::write_topics(&mut page, catalog, view);

@@ -1,5 +1,6 @@
 //! What the control plane counts of its own work. Everybody who does such work has one line that counts it; the pages read it.
 
+use super::requests::Requests;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +16,8 @@ const BUCKET_ENDS_US: [u64; 16] = [
 pub struct Tally {
     /// Commits of the state log.
     pub commits: Commits,
+    /// Requests of clients.
+    pub requests: Requests,
     sources: RefCell<BTreeMap<String, Asked>>,
 }
 

@@ -3,8 +3,9 @@
 //! A request whose layout is broken, or whose key or version is not served, closes the connection, as a stock broker
 //! does; ApiVersions alone is answered at version 0 then.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, now_ms};
 use crate::limits::{DECODED_BYTES_MORE, DECODED_TIMES_MAX};
+use crate::metrics::Outcome;
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::authorize::{Guard, Who};
 use crate::rpc::{self, Endpoint, Refusal, Refused};
@@ -12,10 +13,13 @@ use crate::server::counters::Cause;
 use crate::server::judged::Judged;
 use crate::source::{topics, trail};
 use std::rc::Rc;
+use std::time::Instant;
+use tracing::info;
 use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame::{self, HeaderError, RequestHeader};
 use twinlog_proto::reader::Reader;
+use twinlog_proto::security::authorizer::Caller;
 use twinlog_proto::security::codes::Operation;
 
 use crate::mirror::catalog::Catalog;
@@ -109,7 +113,7 @@ pub async fn serve(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> R
 async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Result<Vec<u8>, Close> {
     let mut r = reader(frame);
     let header = frame::decode_request_header(&mut r)?;
-    let call = Call { header, body: r, driver, us, who };
+    let call = Call { header, body: r, driver, us, who, began: Instant::now() };
     let (version, key) = (call.header.api_version, call.header.api_key);
     let versions = api::by_key(key).and_then(|api| api.served.clone()).filter(|_| SERVED.contains(&key));
     if versions.is_none_or(|versions| !versions.contains(&version)) {
@@ -186,6 +190,7 @@ struct Call<'a> {
     driver: &'a Driver,
     us: &'a Endpoint,
     who: &'a Who,
+    began: Instant,
 }
 
 impl Call<'_> {
@@ -209,7 +214,17 @@ impl Call<'_> {
     fn answer_at<M: twinlog_proto::messages::Message>(&self, version: i16, response: &M) -> Result<Vec<u8>, Close> {
         let mut out = Vec::new();
         frame::encode_response(&mut out, version, self.header.correlation_id, response)?;
+        self.count(Outcome::of(response));
         Ok(out)
+    }
+
+    fn count(&self, outcome: Outcome) {
+        let requests = &self.driver.tally().requests;
+        requests.count(self.header.api_key, outcome, self.began.elapsed());
+        if let Some(unsaid) = outcome.denied.then(|| requests.say(now_ms())).flatten() {
+            let Caller { principal, host } = self.who.caller.as_ref();
+            info!(principal, host, api = api::name(self.header.api_key), unsaid, "denied for want of a right");
+        }
     }
 
     fn read<R: Guard>(&self, handle: impl FnOnce(&R, &Catalog, &View<'_>) -> R::Response) -> Result<Vec<u8>, Close> {

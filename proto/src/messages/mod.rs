@@ -73,6 +73,9 @@ pub trait Message: Sized + Default {
     /// # Errors
     /// When `version` is none of its versions, or the bytes do not follow its layout.
     fn decode(r: &mut Reader<'_>, version: i16) -> Result<Self, DecodeError>;
+
+    /// Shows the error codes that an answer holds, those of the whole before those of its parts.
+    fn errors(&self, _see: &mut dyn FnMut(i16)) {}
 }
 
 /// A request, which knows its answer.
