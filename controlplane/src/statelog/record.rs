@@ -70,9 +70,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                 });
             }
             StateRecord::Acl { origin, binding, present } => records.push(acl::encode(origin, binding, *present)),
-            StateRecord::AclGiven { mirror, binding, to } => {
-                records.push(given::encode(mirror, binding, to.as_deref()));
-            }
+            StateRecord::AclGiven { mirror: m, binding, to } => records.push(given::encode(m, binding, to.as_deref())),
             StateRecord::GroupOffsets { mirror, group, topic, offsets } => {
                 records.push(group::encode(mirror, group, topic, offsets.as_ref()));
             }
