@@ -3,7 +3,8 @@
 //! A request whose layout is broken, or whose key or version is not served, closes the connection, as a stock broker
 //! does; ApiVersions alone is answered at version 0 then.
 
-use crate::driver::{Driver, now_ms};
+use crate::clock::now_ms;
+use crate::driver::Driver;
 use crate::limits::{DECODED_BYTES_MORE, DECODED_TIMES_MAX};
 use crate::metrics::Outcome;
 use crate::mirror::event::MirrorEvent;
