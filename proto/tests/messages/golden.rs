@@ -24,7 +24,7 @@ use twinlog_proto::writer::Writer;
 /// From a stock client's classes: see `golden/messages/MessageVectors.java`.
 const STOCK: &str = include_str!("../../golden/messages/stock-4.4.0.txt");
 
-fn from_hex(hex: &str) -> Vec<u8> {
+pub(crate) fn from_hex(hex: &str) -> Vec<u8> {
     let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
     (0..hex.len()).step_by(2).map(digit).collect()
 }

@@ -6,6 +6,7 @@
 #[allow(unsafe_code)]
 mod counting;
 mod golden;
+mod mirror_rpc;
 mod source;
 
 use core::fmt::Debug;
