@@ -136,6 +136,14 @@ impl Client {
         &self.peer
     }
 
+    /// Whether the peer speaks the mirror requests.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn need_mirrors(&self) -> Result<(), ClientError> {
+        if self.mirrors { Ok(()) } else { Err(ClientError::NoMirrors { peer: self.peer.clone() }) }
+    }
+
     fn negotiate(&mut self) -> Result<(), ClientError> {
         let request = ApiVersionsRequest {
             client_software_name: CLIENT_ID.to_owned(),
@@ -170,8 +178,8 @@ impl Client {
     /// # Errors
     /// When there is none.
     pub fn version_of(&self, key: i16) -> Result<i16, ClientError> {
-        if key >= MIRROR_KEY_BASE && !self.mirrors {
-            return Err(ClientError::NoMirrors { peer: self.peer.clone() });
+        if key >= MIRROR_KEY_BASE {
+            self.need_mirrors()?;
         }
         let ours = api::by_key(key).and_then(|api| api.sent.clone());
         let theirs = self.versions.get(&key).map(|(min, max)| *min..=*max);

@@ -82,7 +82,10 @@ fn connect(ask: &Ask) -> Result<Client, Failure> {
     if let Some(file) = &ask.command_config {
         check_command_config(file)?;
     }
-    Ok(Client::connect(&ask.bootstrap_server)?)
+    // Some commands speak stock requests alone, and no command is meant for a stock broker.
+    let client = Client::connect(&ask.bootstrap_server)?;
+    client.need_mirrors()?;
+    Ok(client)
 }
 
 /// The listener of the control plane speaks PLAINTEXT; settings that ask for more must not be ignored.

@@ -48,7 +48,7 @@ fn shown(catalog: &Catalog, key: &str) -> (Option<String>, bool, i8) {
     let resource =
         DescribeConfigsResource { resource_type: 64, resource_name: "m".to_owned(), configuration_keys: None };
     let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
-    let answer = describe_configs::handle(&request, catalog);
+    let answer = describe_configs::handle(&request, catalog, &super::read_tests::us());
     let config = answer.results[0].configs.iter().find(|config| config.name == key).unwrap();
     (config.value.clone(), config.is_sensitive, config.config_source)
 }

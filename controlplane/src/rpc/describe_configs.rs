@@ -1,8 +1,9 @@
-//! pure: DescribeConfigs: the settings of mirrors, and of mirrored topics what is known of them.
+//! pure: DescribeConfigs: the settings of mirrors, of mirrored topics what is known of them, and of this node what stock tools ask.
 
 use crate::mirror::catalog::{Catalog, MirrorFacts};
 use crate::mirror::settings::{self, EXCLUDE, INCLUDE, INTERNAL_TOPICS};
-use crate::rpc::{Refusal, once, topic_configs};
+use crate::rpc::node_configs::{self, RESOURCE_BROKER};
+use crate::rpc::{Endpoint, Refusal, once, topic_configs};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
@@ -18,9 +19,9 @@ const DEFAULTS: [(&str, &str); 3] = [(EXCLUDE, ""), (INCLUDE, ""), (INTERNAL_TOP
 
 /// The answer.
 #[must_use]
-pub fn handle(request: &DescribeConfigsRequest, catalog: &Catalog) -> DescribeConfigsResponse {
+pub fn handle(request: &DescribeConfigsRequest, catalog: &Catalog, us: &Endpoint) -> DescribeConfigsResponse {
     let key = |r: &'_ DescribeConfigsResource| (r.resource_type, r.resource_name.clone(), r.configuration_keys.clone());
-    let results = once(&request.resources, key).map(|resource| one(resource, request, catalog)).collect();
+    let results = once(&request.resources, key).map(|resource| one(resource, request, catalog, us)).collect();
     DescribeConfigsResponse { results, ..DescribeConfigsResponse::default() }
 }
 
@@ -28,6 +29,7 @@ fn one(
     resource: &DescribeConfigsResource,
     request: &DescribeConfigsRequest,
     catalog: &Catalog,
+    us: &Endpoint,
 ) -> DescribeConfigsResult {
     let name = resource.resource_name.as_str();
     let found = match resource.resource_type {
@@ -41,6 +43,7 @@ fn one(
             }
             None => Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no mirror has a topic {name}"))),
         },
+        RESOURCE_BROKER => node_configs::described(name, us),
         other => {
             let message = format!("resources of type {other} have no settings here");
             Err(Refusal::new(ErrorCode::INVALID_REQUEST, message))

@@ -5,8 +5,8 @@ use crate::limits::PATTERNS_MAX;
 use crate::plane::view::View;
 use crate::plane::view::tests::Board;
 use crate::rpc::{
-    Endpoint, Refusal, create_mirror, describe_configs, describe_mirrors, last_mirrored_offsets, metadata,
-    read_mirror_states, start_mirror_topics, stop_mirror_topics,
+    Refusal, create_mirror, describe_configs, describe_mirrors, last_mirrored_offsets, metadata, read_mirror_states,
+    start_mirror_topics, stop_mirror_topics,
 };
 use crate::source::topics::Answer;
 use twinlog_proto::error_code::ErrorCode;
@@ -56,7 +56,7 @@ fn a_name_as_long_as_a_string_can_be_is_refused_in_words_that_can_be_sent() {
     assert_sendable(&CreateMirrorResponse::refused(Refusal::unknown_mirror(&"\u{10ffff}".repeat(8_000))));
     let resource = DescribeConfigsResource { resource_type: 64, resource_name: name, configuration_keys: None };
     let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
-    assert_sendable(&describe_configs::handle(&request, &catalog));
+    assert_sendable(&describe_configs::handle(&request, &catalog, &super::read_tests::us()));
 }
 
 #[test]
@@ -81,12 +81,11 @@ fn what_is_asked_for_many_times_is_answered_once() {
     let resource =
         DescribeConfigsResource { resource_type: 64, resource_name: mirror_name(), configuration_keys: None };
     let request = DescribeConfigsRequest { resources: vec![resource; TIMES], ..Default::default() };
-    assert_eq!(describe_configs::handle(&request, &catalog).results.len(), 1);
+    assert_eq!(describe_configs::handle(&request, &catalog, &super::read_tests::us()).results.len(), 1);
 
     let topic = MetadataRequestTopic { name: Some("flows".into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic; TIMES]), ..Default::default() };
-    let us = Endpoint { cluster_id: "own".into(), node_id: 1, host: "h".into(), port: 9192 };
-    assert_eq!(metadata::handle(&request, 12, &catalog, &view, &us).topics.len(), 1);
+    assert_eq!(metadata::handle(&request, 12, &catalog, &view, &super::read_tests::us()).topics.len(), 1);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! pure: Metadata: the mirrored topics with the ids of their source, this node as broker and leader of all.
 
 use crate::mirror::catalog::{Catalog, Topic};
+use crate::mirror::internal::FOLLOWED;
 use crate::plane::view::View;
 use crate::rpc::{Endpoint, OPERATIONS_NOT_ASKED, once};
 use twinlog_proto::error_code::ErrorCode;
@@ -56,7 +57,9 @@ fn one(asked: &MetadataRequestTopic, catalog: &Catalog, view: &View<'_>, us: &En
         topic_authorized_operations: OPERATIONS_NOT_ASKED,
         ..MetadataResponseTopic::default()
     };
-    match &asked.name {
+    // Stock clients send an empty name along with an id.
+    let name = asked.name.as_ref().filter(|_| asked.topic_id.is_zero());
+    match name {
         Some(name) if !is_legal_name(name) => absent(ErrorCode::INVALID_TOPIC_EXCEPTION, Some(name.clone())),
         Some(name) => match catalog.owner_of(name).filter(|(_, topic)| !topic.facts.id.is_zero()) {
             Some((_, topic)) => described(name, topic, view, us),
@@ -82,6 +85,7 @@ fn described(name: &str, topic: &Topic, view: &View<'_>, us: &Endpoint) -> Metad
     MetadataResponseTopic {
         name: Some(name.to_owned()),
         topic_id: topic.facts.id,
+        is_internal: FOLLOWED.contains(&name),
         partitions: topic.partitions.keys().map(partition).collect(),
         topic_authorized_operations: OPERATIONS_NOT_ASKED,
         ..MetadataResponseTopic::default()

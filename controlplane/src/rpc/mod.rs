@@ -20,6 +20,7 @@ pub mod last_mirrored_offsets;
 pub mod list_mirrors;
 pub mod list_offsets;
 pub mod metadata;
+pub mod node_configs;
 pub mod pause_resume;
 pub mod read_mirror_states;
 pub mod refused_writes;

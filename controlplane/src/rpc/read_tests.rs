@@ -19,7 +19,7 @@ use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use twinlog_proto::messages::read_mirror_states::{self as states, ReadMirrorStatesRequest};
 
-fn us() -> Endpoint {
+pub(super) fn us() -> Endpoint {
     Endpoint { cluster_id: "own".into(), node_id: 1, host: "h".into(), port: 9192 }
 }
 
@@ -135,8 +135,8 @@ fn metadata_finds_topics_by_name_and_id_and_tells_the_others_apart() {
         assert_eq!((answer.brokers[0].port, answer.controller_id), (9192, 1));
         answer.topics.iter().map(|topic| topic.error_code).collect::<Vec<i16>>()
     };
-    let asked = vec![(Some("flows"), 0), (Some("nope"), 0), (Some("a/b"), 0), (None, 1), (None, 99)];
-    assert_eq!(ask(Some(asked), 12), [0, 3, 17, 0, 100]);
+    let asked = vec![(Some("flows"), 0), (Some("nope"), 0), (Some("a/b"), 0), (None, 1), (None, 99), (Some(""), 1)];
+    assert_eq!(ask(Some(asked), 12), [0, 3, 17, 0, 100, 0], "stock clients send an empty name with an id");
     assert_eq!((ask(None, 12).len(), ask(Some(Vec::new()), 12).len(), ask(Some(Vec::new()), 0).len()), (5, 0, 5));
 }
 
@@ -160,9 +160,21 @@ fn settings_are_told_by_resource_and_unknown_ones_by_code() {
         let resource_name = name.into();
         let resource = DescribeConfigsResource { resource_type, resource_name, configuration_keys: None };
         let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
-        let result = describe_configs::handle(&request, &world()).results.remove(0);
+        let result = describe_configs::handle(&request, &world(), &us()).results.remove(0);
         (result.error_code, result.configs.len())
     };
     assert_eq!((ask(64, "m"), ask(2, "flows")), ((0, 4), (0, 7)));
-    assert_eq!((ask(64, "no"), ask(2, "nope"), ask(4, "1")), ((1137, 0), (3, 0), (42, 0)));
+    assert_eq!((ask(64, "no"), ask(2, "nope"), ask(4, "1")), ((1137, 0), (3, 0), (0, 3)));
+    assert_eq!((ask(4, ""), ask(4, "2")), ((0, 0), (42, 0)), "all nodes, another node");
+}
+
+#[test]
+fn a_cluster_s_own_topics_are_told_apart() {
+    let source = super::tests::source("__consumer_offsets", 50, 1);
+    let started = crate::mirror::event::MirrorEvent::Started { mirror: "m".into(), topic: source };
+    let catalog = super::tests::apply(&world(), vec![started]);
+    let request = MetadataRequest { topics: None, ..Default::default() };
+    let answer = metadata::handle(&request, 12, &catalog, &View::new(&Board::default(), 0), &us());
+    let own = answer.topics.iter().filter(|topic| topic.is_internal).map(|topic| topic.name.as_deref());
+    assert_eq!(own.collect::<Vec<_>>(), [Some("__consumer_offsets")]);
 }

@@ -137,7 +137,7 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
             call.change(move |request, catalog, _| rpc::create_acls::decide(request, catalog, enforced)).await
         }
         api::DELETE_ACLS => call.change(|request, catalog, _| rpc::delete_acls::decide(request, catalog)).await,
-        api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog)),
+        api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog, us)),
         api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
         api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
         api::DESCRIBE_MIRRORS => call.describe_mirrors(),

@@ -39,7 +39,7 @@ impl Guard for MetadataRequest {
         };
         let asked = self.topics.as_deref().unwrap_or_default();
         let by_id: BTreeSet<_> =
-            asked.iter().filter(|topic| topic.name.is_none()).map(|topic| topic.topic_id).collect();
+            asked.iter().filter(|topic| !topic.topic_id.is_zero()).map(|topic| topic.topic_id).collect();
         response.topics.retain_mut(|topic| {
             // An id that nothing has.
             let Some(name) = topic.name.clone() else { return true };

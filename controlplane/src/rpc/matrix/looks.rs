@@ -149,13 +149,15 @@ fn configs(matrix: &mut Matrix, catalog: &Catalog) {
             configuration_keys: keys.map(|keys| keys.iter().map(|key| (*key).into()).collect()),
         };
         let resources = resources.iter().map(resource).collect();
-        let answer = describe_configs::handle(&DescribeConfigsRequest { resources, ..Default::default() }, catalog);
+        let request = DescribeConfigsRequest { resources, ..Default::default() };
+        let answer = describe_configs::handle(&request, catalog, &us());
         let items = answer.results.iter().map(|r| (format!("{} {:?}", r.resource_type, r.resource_name), r.error_code));
         matrix.row(case, Answered::items(0, items, 0));
     };
     row("Resources empty", &[], None);
     row("one unknown of each kind", &[(64, "m"), (64, "no"), (2, "flows"), (2, "nope"), (2, "")], None);
     row("ResourceType unknown", &[(0, "m"), (9, "m")], None);
+    row("a node", &[(4, "1"), (4, ""), (4, "2"), (4, "x")], None);
     row("a resource twice", &[(64, "m"), (64, "m")], None);
     row("ConfigurationKeys unknown (none are told)", &[(64, "m")], Some(&["no.such.key"]));
 }
