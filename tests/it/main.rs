@@ -6,6 +6,7 @@
 mod allocations;
 mod authorization;
 mod bad_input;
+mod clients;
 mod command_line;
 mod crash;
 mod demo;

@@ -38,6 +38,8 @@ public final class Oracle {
             case "stream-start" -> Produce.streamStart(ask);
             case "stream-stop" -> Produce.streamStop(ask);
             case "read" -> Read.digests(ask);
+            case "look" -> Clients.look(ask);
+            case "write" -> Clients.write(ask);
             default -> throw new IllegalArgumentException("unknown request '" + verb + "'");
         };
     }
@@ -58,7 +60,7 @@ public final class Oracle {
         Runtime.getRuntime().halt(0);
     }
 
-    private static String chain(Throwable failure) {
+    static String chain(Throwable failure) {
         StringBuilder text = new StringBuilder();
         for (Throwable t = failure; t != null; t = t.getCause()) text.append(text.isEmpty() ? "" : " < ").append(t);
         return text.toString();

@@ -42,11 +42,25 @@ impl Oracle {
     /// When Java or its compiler fails.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with(&[], Stdio::inherit())
+    }
+
+    /// A helper whose warnings and errors go to a file of their own.
+    ///
+    /// # Panics
+    /// See above, and when the file cannot be made.
+    #[must_use]
+    pub fn warning_to(file: &Path) -> Self {
+        let log = std::fs::File::create(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        Self::start_with(&["-Dtwinlog.log.level=WARN"], log.into())
+    }
+
+    fn start_with(options: &[&str], log: Stdio) -> Self {
         let classes = compiled();
         let mut command = java_tool(place::KAFKA_VERSION);
         let path = format!("{}:{}", classes.display(), class_path(place::KAFKA_VERSION));
-        command.env("CLASSPATH", "").arg("-cp").arg(path).arg("Oracle");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.env("CLASSPATH", "").arg("-cp").arg(path).args(options).arg("Oracle");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("java starts");
         let ask = child.stdin.take().expect("standard input is piped");
         let answers = BufReader::new(child.stdout.take().expect("standard output is piped"));
