@@ -99,13 +99,20 @@ fn hostile_frames_end_their_connection_with_a_counter_and_take_no_memory() {
     let huge = 0x7fff_ffff_u32.to_be_bytes();
     // StartMirrorTopics: a name, then an array of 2^31; an array of as many empty topics as fit is refused too.
     let nested = framed(api::START_MIRROR_TOPICS, 0, &[&[0, 2, b'm'][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat());
-    let classic = framed(api::METADATA, 0, &huge);
+    // Before the flexible versions a header has no tags.
+    let classic = |version: i16, body: &[u8]| {
+        let mut frame = framed(api::METADATA, version, body);
+        frame.remove(4 + 2 + 2 + 4 + 2);
+        let length = u32::try_from(frame.len() - 4).unwrap();
+        frame[..4].copy_from_slice(&length.to_be_bytes());
+        frame
+    };
     let mut many = 1_300_000_u32.to_be_bytes().to_vec();
     many.resize(4 + 2 * 1_300_000, 0);
-    let unfolding = framed(api::METADATA, 1, &many);
+    let unfolding = classic(1, &many);
     for (cause, frames) in [
         ("frame_length", vec![(-1_i32).to_be_bytes().to_vec(), huge.to_vec(), (5_i32 << 20).to_be_bytes().to_vec()]),
-        ("malformed", vec![vec![0, 0, 0, 0], vec![0, 0, 0, 3, 1, 2, 3], nested, classic, unfolding]),
+        ("malformed", vec![vec![0, 0, 0, 0], vec![0, 0, 0, 3, 1, 2, 3], nested, classic(0, &huge), unfolding]),
         (
             "not_served",
             vec![framed(1, 12, &[]), framed(9_999, 0, &[]), framed(api::METADATA, 99, &[0]), framed(3, -1, &[])],
@@ -157,4 +164,19 @@ fn slow_senders_up_to_the_limit_of_their_address_keep_nobody_out() {
         Some(client.ask(&ListMirrorsRequest::default()).unwrap())
     });
     assert_eq!(plane.terminate(), Some(0));
+}
+
+#[test]
+fn bytes_behind_a_stock_request_are_left_unread_and_behind_a_mirror_request_end_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let plane = ControlPlane::start(folder.path());
+    let all_topics_and_three_bytes = [0; 4 + 3];
+    let mut stock = connect(&plane);
+    stock.write_all(&framed(api::METADATA, 12, &all_topics_and_three_bytes)).unwrap();
+    let mut length = [0; 4];
+    stock.read_exact(&mut length).unwrap();
+    assert!(u32::from_be_bytes(length) > 4, "Metadata was answered");
+    let mut mirror = connect(&plane);
+    mirror.write_all(&framed(api::LIST_MIRRORS, 0, &[0, 0, 0])).unwrap();
+    assert!(closed(mirror));
 }
