@@ -100,7 +100,7 @@ fn a_mirror_lives_through_its_commands() {
 
 fn described(site: &Site, source: &Broker, id: &str) {
     let all = site.ask(&["mirrors", "describe"]);
-    assert_eq!(keys(&all[0]), BTreeSet::from(["mirror", "sourceClusterId", "topics", "summary"]));
+    assert_eq!(keys(&all[0]), BTreeSet::from(["mirror", "sourceClusterId", "topics", "summary", "syncs"]));
     assert_eq!(all[0]["sourceClusterId"], source.cluster_id());
     let topic = &all[0]["topics"][0];
     assert_eq!(keys(topic), BTreeSet::from(["topic", "topicId", "partitions", "summary"]));
