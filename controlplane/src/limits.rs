@@ -129,6 +129,8 @@ pub const TRAIL_CLUSTERS_MAX: usize = 64;
 pub const GONE_AFTER: Duration = Duration::from_secs(2);
 /// How often it is looked which sources are to be asked.
 pub const FOLLOW_TICK: Duration = Duration::from_millis(100);
+/// The shortest time between two looks through the topics of a mirror for whether its source is to be asked.
+pub const FOLLOW_LOOK: Duration = Duration::from_millis(500);
 /// Sources that are asked at the same time.
 pub const SOURCE_ASKS_MAX: usize = 32;
 /// The same for sources that did not answer the last time.

@@ -53,7 +53,8 @@ pub fn question(mirror: &Mirror) -> Option<Question> {
     Some(Question { servers: settings::bootstrap_servers(&mirror.facts.settings), wanted, waiting })
 }
 
-fn interval(mirror: &Mirror, default: Duration) -> Duration {
+/// Between two questions when nothing waits.
+pub(super) fn interval(mirror: &Mirror, default: Duration) -> Duration {
     settings::number(&mirror.facts.settings, REFRESH_INTERVAL).map_or(default, Duration::from_millis)
 }
 

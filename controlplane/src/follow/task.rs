@@ -5,32 +5,41 @@
 
 use crate::clock::now_ms;
 use crate::driver::Driver;
-use crate::follow::question::due_after;
+use crate::follow::question::{due_after, interval};
 use crate::follow::round;
-use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_TICK, SOURCE_ASKS_MAX};
+use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_LOOK, FOLLOW_TICK, SOURCE_ASKS_MAX};
 use crate::sync::report::{Kind, Report};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep};
 
-/// Asks for ever; mirrors without an interval of their own every `interval`.
-pub async fn run(driver: Driver, own_cluster_id: Rc<str>, interval: Duration) {
+/// Asks for ever; mirrors without an interval of their own every `default`.
+pub async fn run(driver: Driver, own_cluster_id: Rc<str>, default: Duration) {
     let places = Places { sound: Semaphore::new(SOURCE_ASKS_MAX), doubtful: Semaphore::new(DOUBTFUL_ASKS_MAX) };
     let places = Rc::new(places);
     let book = driver.book();
-    let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+    let interval_ms = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
     book.write(|statuses| statuses.topics_interval_ms = interval_ms);
     book.rounds().set_own_cluster_id(own_cluster_id);
+    let mut looked: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
         sleep(FOLLOW_TICK).await;
         let catalog = driver.catalog();
         book.rounds().retain(|name| catalog.mirror(name).is_some());
         driver.tally().retain(|name| catalog.mirror(name).is_some());
+        looked.retain(|name, _| catalog.mirror(name).is_some());
         for (name, mirror) in catalog.mirrors() {
+            // A look goes through every partition, so there are not many of them.
+            let rest = FOLLOW_LOOK.min(interval(mirror, default));
+            if looked.get(name).is_some_and(|last| last.elapsed() < rest) {
+                continue;
+            }
+            looked.insert(name.to_owned(), Instant::now());
             let asker = book.rounds().of(name);
-            let Some(after) = due_after(mirror, interval) else { continue };
+            let Some(after) = due_after(mirror, default) else { continue };
             let mut round = asker.round.borrow_mut();
             if round.asking || round.last.elapsed() < after {
                 continue;
