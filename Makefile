@@ -4,11 +4,13 @@ SHELL := /bin/bash
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 KAFKA_VERSION := 4.4.0
+# Of its Python binding, which carries it.
+LIBRDKAFKA_VERSION := 2.16.1
 
 # make demo BYTES=4GiB PARTITIONS=16 SOURCE=host:9092 is short for ARGS="--bytes 4GiB --partitions 16 --source host:9092".
 DEMO := $(if $(BYTES),--bytes $(BYTES)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) $(if $(SOURCE),--source $(SOURCE)) $(ARGS)
 
-.PHONY: help build demo test check unit loom scenarios setup-build setup-test install clean
+.PHONY: help build demo test check unit loom scenarios librdkafka setup-build setup-test install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -33,6 +35,11 @@ loom: setup-build ## the shared-memory channel under the loom model checker
 
 scenarios: setup-test ## scenarios with stock brokers only; ONLY=name runs those whose name holds it
 	tests/setup/run scenarios $(ONLY)
+
+librdkafka: setup-test build ## librdkafka (confluent-kafka from PyPI) against a node; not part of `make test`
+	@tests/setup/librdkafka $(LIBRDKAFKA_VERSION)
+	TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \
+	  $(CARGO) test -p twinlog-tests --locked --test it -- --ignored librdkafka
 
 setup-build:
 	@tests/setup/tools build

@@ -15,6 +15,7 @@ mod full_disk;
 mod hostile_memory;
 mod killed_at_every_step;
 mod leader_moves;
+mod librdkafka;
 mod mirror_everything;
 mod operating;
 mod planes_die_alone;

@@ -1,0 +1,56 @@
+//! A pass proves: librdkafka sees a twinlog node as a cluster of one node with the mirrored topics, reads their settings and offsets
+//! without a warning, and its producer is refused in words. It needs a package from PyPI, so it is left out of `make test`.
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use twinlog_tests::house::{House, Site};
+use twinlog_tests::kafka::{Broker, Spec};
+use twinlog_tests::oracle::Oracle;
+use twinlog_tests::place;
+use twinlog_tests::process::mortal;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The Python that `tests/setup/librdkafka` has made, which names it in this variable.
+fn python() -> PathBuf {
+    let home = std::env::var("TWINLOG_LIBRDKAFKA").expect("run it by `make librdkafka`");
+    PathBuf::from(home).join("bin/python")
+}
+
+fn ok<'a>(seen: &'a Value, step: &str) -> &'a Value {
+    seen[step].get("ok").unwrap_or_else(|| panic!("{step}: {}", seen[step]))
+}
+
+#[test]
+#[ignore = "needs confluent-kafka from PyPI; run it by `make librdkafka`"]
+fn librdkafka_looks_around_without_a_warning_and_its_producer_is_refused() {
+    let _turn = place::turn();
+    let scratch = place::scratch("librdkafka");
+    let source = Broker::start(Spec::new(scratch.path().join("source")));
+    let boot = source.address();
+    let mut oracle = Oracle::start();
+    oracle.create(&boot, "orders", 2, &json!({"retention.ms": "777777"}));
+    oracle.produce(&boot, "orders", json!({"count": 100, "perBatch": 10}));
+    let site = Site::new(scratch.path().join("site"));
+    let house = House::up(&site);
+    site.mirror_with("dr", &boot, &["orders"], &[]);
+    site.caught_up("dr", &[("orders".to_owned(), 0, 100)], LIMIT);
+
+    let script = place::repository().join("tests/clients/look.py");
+    let ran = mortal(python()).arg(script).args([&site.listen, "orders"]).output().expect("python starts");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let seen: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|cause| panic!("{cause}: {said}"));
+    let metadata = ok(&seen, "metadata");
+    assert_eq!(metadata["topics"]["orders"], 2);
+    assert_eq!(ok(&seen, "cluster")["id"], metadata["cluster"]);
+    assert_eq!(ok(&seen, "topic configs")["retention.ms"], "777777");
+    assert_eq!(ok(&seen, "node configs")["node.id"], "1");
+    assert_eq!((ok(&seen, "earliest"), ok(&seen, "latest")), (&json!(0), &json!(100)));
+    assert!(seen["by timestamp"]["error"].to_string().contains("UNSUPPORTED_VERSION"), "{seen}");
+    assert!(seen["lines"].as_i64() > Some(0), "its log was seen: {seen}");
+    assert_eq!(seen["warnings"], json!([]), "librdkafka is warned");
+    assert!(seen["plain"]["told"].to_string().contains("POLICY_VIOLATION"), "{}", seen["plain"]);
+    house.down();
+}
