@@ -146,6 +146,8 @@ fn claimed_lengths_take_no_budget_and_sent_bytes_that_exceed_it_are_refused_whil
         while server.count(Cause::NoBudget) == 0 {
             assert!(echoes(&mut other, 4 << 10).await, "a small frame needs none");
             halves.push(server.send(&[&(40_u32 << 10).to_be_bytes()[..], &[1; 20 << 10]].concat()).await);
+            // It is refused after a wait; many more would be turned out by the next ones before that.
+            tokio::time::sleep(2 * SHORT).await;
         }
         drop(halves);
         // It comes back as soon as the server has seen that they are gone.
