@@ -28,6 +28,8 @@ pub struct Asker {
 pub struct Round {
     /// When the last question ended.
     pub last: Instant,
+    /// When it was last looked whether the next one is due.
+    pub looked: Option<Instant>,
     /// Whether the next one is on its way.
     pub asking: bool,
     /// Whether the last one was answered.
@@ -40,7 +42,14 @@ pub struct Round {
 
 impl Default for Round {
     fn default() -> Self {
-        Self { last: Instant::now(), asking: false, answered: true, lacking: BTreeMap::new(), said: Vec::new() }
+        Self {
+            last: Instant::now(),
+            looked: None,
+            asking: false,
+            answered: true,
+            lacking: BTreeMap::new(),
+            said: Vec::new(),
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use crate::follow::question::{due_after, interval};
 use crate::follow::round;
 use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_LOOK, FOLLOW_TICK, SOURCE_ASKS_MAX};
 use crate::sync::report::{Kind, Report};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -24,23 +23,21 @@ pub async fn run(driver: Driver, own_cluster_id: Rc<str>, default: Duration) {
     let interval_ms = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
     book.write(|statuses| statuses.topics_interval_ms = interval_ms);
     book.rounds().set_own_cluster_id(own_cluster_id);
-    let mut looked: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
         sleep(FOLLOW_TICK).await;
         let catalog = driver.catalog();
         book.rounds().retain(|name| catalog.mirror(name).is_some());
         driver.tally().retain(|name| catalog.mirror(name).is_some());
-        looked.retain(|name, _| catalog.mirror(name).is_some());
         for (name, mirror) in catalog.mirrors() {
+            let asker = book.rounds().of(name);
+            let mut round = asker.round.borrow_mut();
             // A look goes through every partition, so there are not many of them.
             let rest = FOLLOW_LOOK.min(interval(mirror, default));
-            if looked.get(name).is_some_and(|last| last.elapsed() < rest) {
+            if round.looked.is_some_and(|last| last.elapsed() < rest) {
                 continue;
             }
-            looked.insert(name.to_owned(), Instant::now());
-            let asker = book.rounds().of(name);
+            round.looked = Some(Instant::now());
             let Some(after) = due_after(mirror, default) else { continue };
-            let mut round = asker.round.borrow_mut();
             if round.asking || round.last.elapsed() < after {
                 continue;
             }
