@@ -27,6 +27,19 @@ impl Access<'_> {
         topics.try_for_each(|topic| self.need(Operation::AlterConfigs, ResourceType::Topic, topic))
     }
 
+    /// Topics of `mirror`; `None` where the layout names none.
+    fn need_topics_of<'t>(
+        &self,
+        mirror: Option<&str>,
+        topics: impl Iterator<Item = &'t str>,
+        catalog: &Catalog,
+    ) -> Result<(), Refusal> {
+        match mirror {
+            Some(mirror) => self.need_mirror(mirror).and_then(|()| self.need_topics(topics)),
+            None => self.need_owners(topics, catalog),
+        }
+    }
+
     /// Topics whose mirror is whichever has them.
     fn need_owners<'t>(&self, topics: impl Iterator<Item = &'t str>, catalog: &Catalog) -> Result<(), Refusal> {
         for topic in topics {
@@ -76,7 +89,7 @@ impl Guard for StopMirrorTopicsRequest {
     /// A pattern stops what matches now; that later topics do not start is only about the mirror.
     fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
         let named = self.topics.iter().map(|topic| topic.topic_name.as_str());
-        let topics = access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(named));
+        let topics = access.need_topics_of(Some(&self.mirror_name), named, catalog);
         whole(topics.and_then(|()| access.need_matching_now(&self.mirror_name, &self.patterns, catalog)))
     }
 }
@@ -84,22 +97,16 @@ impl Guard for StopMirrorTopicsRequest {
 impl Guard for PauseMirrorTopicsRequest {
     fn refuse(&self, version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
         let topics = self.topics.iter().map(|topic| topic.topic_name.as_str());
-        whole(if version >= NAMED_FROM {
-            access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(topics))
-        } else {
-            access.need_owners(topics, catalog)
-        })
+        let mirror = (version >= NAMED_FROM).then_some(self.mirror_name.as_str());
+        whole(access.need_topics_of(mirror, topics, catalog))
     }
 }
 
 impl Guard for ResumeMirrorTopicsRequest {
     fn refuse(&self, version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
         let topics = self.topics.iter().map(|topic| topic.topic_name.as_str());
-        whole(if version >= NAMED_FROM {
-            access.need_mirror(&self.mirror_name).and_then(|()| access.need_topics(topics))
-        } else {
-            access.need_owners(topics, catalog)
-        })
+        let mirror = (version >= NAMED_FROM).then_some(self.mirror_name.as_str());
+        whole(access.need_topics_of(mirror, topics, catalog))
     }
 }
 
