@@ -314,3 +314,13 @@ fn topic_facts(value: MirrorTopicValue) -> Result<TopicFacts, DecodeError> {
         },
     })
 }
+
+/// The catalog that replaying the records of `facts` builds.
+#[cfg(test)]
+fn replayed(facts: &[StateRecord]) -> crate::mirror::catalog::Catalog {
+    let mut catalog = crate::mirror::catalog::Catalog::default();
+    for record in encode_all(facts) {
+        decode(&record).unwrap().iter().for_each(|fact| catalog.apply(fact));
+    }
+    catalog
+}

@@ -42,7 +42,7 @@ pub(super) fn decode(key: Reader<'_>, record: &KeyValue) -> Result<StateRecord, 
 mod tests {
     use super::*;
     use crate::mirror::catalog::{Catalog, MirrorFacts};
-    use crate::statelog::record::{decode, encode_all};
+    use crate::statelog::record::{decode, encode_all, replayed};
 
     fn binding(name: &str, resource_type: i8) -> AclBinding {
         let codes = Codes { resource_type, pattern_type: 4, operation: 7, permission: 3 };
@@ -75,10 +75,7 @@ mod tests {
         }
         catalog.apply(&acl("", "c", false));
         assert_eq!((catalog.acls().len(), catalog.acls().here().len()), (2, 1));
-        let mut again = Catalog::default();
-        for record in encode_all(&catalog.records().collect::<Vec<_>>()) {
-            decode(&record).unwrap().iter().for_each(|fact| again.apply(fact));
-        }
+        let mut again = replayed(&catalog.records().collect::<Vec<_>>());
         assert_eq!(again, catalog);
         again.apply(&dr(None));
         assert_eq!((again.acls().len(), again.acls().of("dr")), (1, None));

@@ -41,8 +41,8 @@ pub(super) fn decode(key: Reader<'_>, record: &KeyValue) -> Result<StateRecord, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::catalog::{Catalog, MirrorFacts};
-    use crate::statelog::record::{decode, encode_all};
+    use crate::mirror::catalog::MirrorFacts;
+    use crate::statelog::record::replayed;
 
     #[test]
     fn what_was_given_survives_replay_and_snapshot_and_goes_with_its_mirror() {
@@ -54,13 +54,6 @@ mod tests {
             to: to.map(str::to_owned),
         };
         let mirror = |facts| StateRecord::Mirror { mirror: "m".into(), facts };
-        let replayed = |facts: &[StateRecord]| {
-            let mut catalog = Catalog::default();
-            for found in encode_all(facts) {
-                decode(&found).unwrap().iter().for_each(|fact| catalog.apply(fact));
-            }
-            catalog
-        };
         let told = [mirror(Some(MirrorFacts::default())), given(Some("there"))];
         let catalog = replayed(&told);
         assert_eq!(catalog.mirror("m").unwrap().given_acls.values().collect::<Vec<_>>(), ["there"]);

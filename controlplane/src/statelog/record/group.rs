@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::mirror::catalog::{Catalog, MirrorFacts};
     use crate::mirror::group_offsets;
-    use crate::statelog::record::{decode, encode_all};
+    use crate::statelog::record::replayed;
 
     #[test]
     fn what_we_wrote_survives_replay_and_snapshot_and_goes_with_its_group_and_its_mirror() {
@@ -48,13 +48,6 @@ mod tests {
         };
         let some = |offset, before| Some(ByPartition::from([(0, Written { offset, before }), (7, Written::at(0))]));
         let mirror = |facts| StateRecord::Mirror { mirror: "m".into(), facts };
-        let replayed = |facts: &[StateRecord]| {
-            let mut catalog = Catalog::default();
-            for found in encode_all(facts) {
-                decode(&found).unwrap().iter().for_each(|fact| catalog.apply(fact));
-            }
-            catalog
-        };
         let known = |catalog: &Catalog, topic: &str| {
             group_offsets::get(&catalog.mirror("m").unwrap().group_offsets, "g", topic).cloned()
         };
