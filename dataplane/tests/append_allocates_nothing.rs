@@ -1,7 +1,8 @@
 //! A pass proves: once a log is warm, receiving, checking and storing batches allocates nothing, direct or staged, on this thread.
 //! Run with `--nocapture` it also says what an append costs.
 
-use std::path::Path;
+mod direct;
+
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -9,9 +10,7 @@ use dataplane::allocator::{CountingAllocator, thread_allocations};
 use dataplane::buffers::Pool;
 use dataplane::disk::uring::UringDisk;
 use dataplane::disk::writers::Writers;
-use dataplane::log::{LogHome, LogRules, LogSpec, PartitionLog, RegionRules};
-use twinlog_proto::ids::Uuid;
-use twinlog_proto::records::batch::{BatchHeader, CRC_FROM, HEADER_BYTES};
+use dataplane::log::{LogHome, LogRules, PartitionLog, RegionRules};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -36,8 +35,9 @@ fn a_warm_log_stores_without_allocating() {
         let pool = Pool::new(16, 64).unwrap();
         let home = LogHome { writers: Writers::start(Rc::clone(&disk), 16), disk, pool };
         for way in [Way::Received, Way::Staged] {
-            let mut log = PartitionLog::open(&home, spec(data.path(), way)).await.unwrap();
-            let mut blob = blob();
+            let spec = direct::spec(data.path(), format!("{way:?}"), LogRules::default());
+            let mut log = PartitionLog::open(&home, spec).await.unwrap();
+            let mut blob = direct::blob(BATCHES, BATCH_BYTES);
             let (mut counted, mut since) = (0, Instant::now());
             for round in 0..ROUNDS {
                 if round % FLUSH_ROUNDS == 0 {
@@ -89,46 +89,6 @@ async fn store(log: &mut PartitionLog<UringDisk>, home: &LogHome<UringDisk>, blo
         }
     }
     assert_eq!(log.end_region().cut_off_bytes, 0);
-}
-
-fn spec(data_dir: &Path, way: Way) -> LogSpec {
-    LogSpec {
-        token: 1,
-        data_dir: data_dir.to_owned(),
-        topic: format!("{way:?}"),
-        partition: 0,
-        topic_id: Uuid([1; 16]),
-        rules: LogRules::default(),
-        recovery_point: 0,
-        log_start: 0,
-        alignment: None,
-    }
-}
-
-/// Batches that follow each other from offset 0, without checksums.
-fn blob() -> Vec<u8> {
-    let mut blob = vec![0x5a; BATCHES * BATCH_BYTES];
-    for (i, batch) in blob.chunks_mut(BATCH_BYTES).enumerate() {
-        let header = BatchHeader {
-            base_offset: i as i64,
-            batch_length: BATCH_BYTES as i32 - 12,
-            leader_epoch: 0,
-            magic: 2,
-            crc: 0,
-            attributes: 0,
-            last_offset_delta: 0,
-            base_timestamp: 0,
-            max_timestamp: 0,
-            producer_id: -1,
-            producer_epoch: -1,
-            base_sequence: -1,
-            record_count: 1,
-        };
-        batch[..HEADER_BYTES].copy_from_slice(&header.encode());
-        let crc = crc32c::crc32c(&batch[CRC_FROM..]);
-        batch[17..21].copy_from_slice(&crc.to_be_bytes());
-    }
-    blob
 }
 
 /// Lets the batches begin at `offset`, which no checksum covers.

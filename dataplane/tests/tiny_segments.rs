@@ -1,5 +1,7 @@
 //! A pass proves: segments that roll many times within a piece do not pile up in memory, and hold the bytes that came.
 
+mod direct;
+
 use std::path::Path;
 use std::rc::Rc;
 
@@ -7,9 +9,7 @@ use dataplane::buffers::Pool;
 use dataplane::disk::uring::UringDisk;
 use dataplane::disk::writers::Writers;
 use dataplane::limits::CLOSING_MAX;
-use dataplane::log::{LogHome, LogRules, LogSpec, PartitionLog, RegionRules};
-use twinlog_proto::ids::Uuid;
-use twinlog_proto::records::batch::{BatchHeader, CRC_FROM, HEADER_BYTES};
+use dataplane::log::{LogHome, LogRules, PartitionLog, RegionRules};
 
 const BATCH_BYTES: usize = 1_000;
 const SEGMENT_BYTES: i32 = 5_000;
@@ -24,8 +24,9 @@ fn tiny_segments_cost_little_memory_and_lose_nothing() {
         let disk = Rc::new(UringDisk::new());
         let pool = Pool::new(8, 16).unwrap();
         let home = LogHome { writers: Writers::start(Rc::clone(&disk), 16), disk, pool };
-        let mut log = PartitionLog::open(&home, spec(data.path())).await.unwrap();
-        let blob = blob();
+        let rules = LogRules { segment_bytes: SEGMENT_BYTES, ..LogRules::default() };
+        let mut log = PartitionLog::open(&home, direct::spec(data.path(), "tiny".to_owned(), rules)).await.unwrap();
+        let blob = direct::blob(BYTES / BATCH_BYTES, BATCH_BYTES);
         let before = peak_kb();
         log.begin_region(RegionRules { epoch_max: i32::MAX, now_ms: 0 });
         let mut rest = &blob[..];
@@ -49,46 +50,6 @@ fn tiny_segments_cost_little_memory_and_lose_nothing() {
         log.finish().await.unwrap();
         assert!(stored(log.dir()) == blob, "the segments hold other bytes than came");
     });
-}
-
-fn spec(data_dir: &Path) -> LogSpec {
-    LogSpec {
-        token: 1,
-        data_dir: data_dir.to_owned(),
-        topic: "tiny".to_owned(),
-        partition: 0,
-        topic_id: Uuid([1; 16]),
-        rules: LogRules { segment_bytes: SEGMENT_BYTES, ..LogRules::default() },
-        recovery_point: 0,
-        log_start: 0,
-        alignment: None,
-    }
-}
-
-/// Batches of one record that follow each other from offset 0.
-fn blob() -> Vec<u8> {
-    let mut blob = vec![0x5a; BYTES / BATCH_BYTES * BATCH_BYTES];
-    for (offset, batch) in blob.chunks_mut(BATCH_BYTES).enumerate() {
-        let header = BatchHeader {
-            base_offset: offset as i64,
-            batch_length: BATCH_BYTES as i32 - 12,
-            leader_epoch: 0,
-            magic: 2,
-            crc: 0,
-            attributes: 0,
-            last_offset_delta: 0,
-            base_timestamp: 0,
-            max_timestamp: 0,
-            producer_id: -1,
-            producer_epoch: -1,
-            base_sequence: -1,
-            record_count: 1,
-        };
-        batch[..HEADER_BYTES].copy_from_slice(&header.encode());
-        let crc = crc32c::crc32c(&batch[CRC_FROM..]);
-        batch[17..21].copy_from_slice(&crc.to_be_bytes());
-    }
-    blob
 }
 
 fn stored(dir: &Path) -> Vec<u8> {
