@@ -68,6 +68,8 @@ pub const SETTINGS_MAX: usize = 200;
 pub const SETTING_CHARS_MAX: usize = 32_767;
 /// Characters of the words of one refusal in an answer, and of all of them together.
 pub const ANSWER_TEXT_CHARS_MAX: usize = 4_000;
+/// Characters that say who a topic was handed over to.
+pub const HANDED_OVER_CHARS_MAX: usize = 1_000;
 /// Characters of an error text that is kept with a failed partition.
 pub const ERROR_CHARS_MAX: usize = 500;
 

@@ -135,7 +135,7 @@ fn step(listen: &str, source: &str, at: usize, told: &mut Told, draws: &mut Draw
             let before = told.clone();
             *told = Told::default();
             told.flows = before.flows.keys().map(|topic| (*topic, None)).collect();
-            match client.ask(&DeleteMirrorRequest { mirror_name: mirror })?.error_code {
+            match client.ask(&DeleteMirrorRequest { mirror_name: mirror, ..Default::default() })?.error_code {
                 0 => *told = Told { exists: Some(false), ..Told::default() },
                 _ => *told = before,
             }

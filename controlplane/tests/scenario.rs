@@ -88,7 +88,10 @@ fn a_mirror_that_was_deleted_and_created_again_mirrors_again() {
         control.wait_state("dr", "orders", 0, "MIRRORING");
         stop(&control, "dr", &["orders"], &[]);
         control.wait_state("dr", "orders", 0, "STOPPED");
-        assert_eq!(control.ask(&DeleteMirrorRequest { mirror_name: "dr".to_owned() }).error_code, 0);
+        assert_eq!(
+            control.ask(&DeleteMirrorRequest { mirror_name: "dr".to_owned(), ..Default::default() }).error_code,
+            0
+        );
     }
 }
 

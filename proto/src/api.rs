@@ -80,6 +80,7 @@ apis! {
     ADD_TOPICS_TO_MIRROR = MIRROR_KEY_BASE + 110, "AddTopicsToMirror", served Some(0..=0), sent None, flexible 0;
     REMOVE_TOPICS_FROM_MIRROR = MIRROR_KEY_BASE + 111, "RemoveTopicsFromMirror", served Some(0..=0), sent None, flexible 0;
     SYNC_MIRROR = MIRROR_KEY_BASE + 112, "SyncMirror", served Some(0..=0), sent Some(0..=0), flexible 0;
+    RECORD_HAND_OVER = MIRROR_KEY_BASE + 113, "RecordHandOver", served Some(0..=0), sent Some(0..=0), flexible 0;
 }
 
 /// The table's row of a key.

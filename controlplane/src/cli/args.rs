@@ -216,6 +216,9 @@ pub enum Mirrors {
     Delete {
         /// The mirror.
         name: String,
+        /// Also when topics are handed over to a broker: they are never taken back.
+        #[arg(long)]
+        handed_over: bool,
         #[command(flatten)]
         ask: Ask,
     },

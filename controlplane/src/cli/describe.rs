@@ -33,6 +33,8 @@ pub(super) struct Topic {
     pub(super) topic: String,
     /// Its id, the same as at the source.
     pub(super) topic_id: Option<String>,
+    /// The broker that has its directories now.
+    pub(super) handed_over_to: Option<String>,
     /// Its partitions.
     pub(super) partitions: Vec<Partition>,
     /// All of them together.
@@ -155,6 +157,7 @@ impl From<TopicPartitions> for Topic {
         partitions.sort_by_key(|partition| partition.partition);
         Self {
             topic: topic.topic_name,
+            handed_over_to: topic.handed_over_to,
             topic_id: (!topic.topic_id.is_zero()).then(|| topic.topic_id.to_string()),
             summary: Sums::of(partitions.iter()),
             partitions,

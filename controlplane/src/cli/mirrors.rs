@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::sums::{self, Sums};
 use super::{connect, describe, output, sync, units};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, MirrorConfig};
 use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
@@ -35,7 +36,7 @@ pub(super) fn run(verb: &Mirrors) -> Result<(), Failure> {
         Mirrors::List { ask } => list(ask),
         Mirrors::Describe { name, topic, partitions, ask } => show(name.as_deref(), topic, *partitions, ask),
         Mirrors::Alter { name, set, ask } => alter(name, set, ask),
-        Mirrors::Delete { name, ask } => delete(name, ask),
+        Mirrors::Delete { name, handed_over, ask } => delete(name, *handed_over, ask),
         Mirrors::Sync(args) => sync::run(args),
     }
 }
@@ -73,8 +74,8 @@ fn alter(name: &str, set: &[String], ask: &Ask) -> Result<(), Failure> {
     }
 }
 
-fn delete(name: &str, ask: &Ask) -> Result<(), Failure> {
-    let answer = connect(ask)?.ask(&DeleteMirrorRequest { mirror_name: name.to_owned() })?;
+fn delete(name: &str, even_handed_over: bool, ask: &Ask) -> Result<(), Failure> {
+    let answer = connect(ask)?.ask(&DeleteMirrorRequest { mirror_name: name.to_owned(), even_handed_over })?;
     describe::refuse(answer.error_code, answer.error_message.as_deref(), &format!("mirror {name} is not deleted"))?;
     if ask.json {
         return output::json(&serde_json::json!({ "mirror": name, "leftAcls": answer.left_acls }));
@@ -184,6 +185,7 @@ fn show(name: Option<&str>, topics: &[String], partitions: bool, ask: &Ask) -> R
     output::line("")?;
     for mirror in &mirrors {
         output::line(&format!("{}: {}", mirror.mirror, in_words(&mirror.summary, mirror.topics.len())))?;
+        handed_over(mirror)?;
     }
     sync::table(&mirrors)
 }
@@ -244,6 +246,19 @@ fn each_topic(mirrors: &[describe::Mirror]) -> Result<(), Failure> {
     }
     output::table(&["MIRROR", "TOPIC", "PARTITIONS", "#LAG", "#LAG BYTES", "#LAG TIME", "#RATE", "CATCH-UP"], &rows)?;
     output::line("(one row a topic; --partitions shows each partition, --topic T those of one topic)")
+}
+
+/// Who has topics of a mirror now, a line for each broker.
+fn handed_over(mirror: &describe::Mirror) -> Result<(), Failure> {
+    let mut by_broker: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for topic in &mirror.topics {
+        if let Some(to) = &topic.handed_over_to {
+            by_broker.entry(to).or_default().push(&topic.topic);
+        }
+    }
+    by_broker.iter().try_for_each(|(to, topics)| {
+        output::line(&format!("{}: handed over to {to}: {}", mirror.mirror, topics.join(", ")))
+    })
 }
 
 /// A mirror's sums in one line.

@@ -61,6 +61,8 @@ pub struct Topic {
     pub facts: TopicFacts,
     /// The settings that it is to have; `None` while the source has not told any.
     pub configs: Option<TopicConfigs>,
+    /// The broker that has its directories now.
+    pub handed_over: Option<String>,
     /// Its partitions by index.
     pub partitions: BTreeMap<i32, Partition>,
 }
@@ -208,6 +210,8 @@ pub enum StateRecord {
     AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
     /// Type 107: what we write at the destination for a group; `None`: nothing is remembered any more.
     GroupOffsets { mirror: String, group: String, topic: String, offsets: Option<ByPartition> },
+    /// Type 108: the topic was handed over to this broker; `None`: and is back.
+    HandedOver { mirror: String, topic: String, to: Option<String> },
     /// Type 104; `present: false`: the entry is gone.
     Acl { origin: String, binding: AclBinding, present: bool },
     /// A type that this version does not know.
@@ -317,6 +321,9 @@ impl Catalog {
             StateRecord::Configs { mirror, topic, configs } => {
                 self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
             }
+            StateRecord::HandedOver { mirror, topic, to } => {
+                self.with_topic(mirror, topic, |topic| topic.handed_over.clone_from(to));
+            }
             StateRecord::AclGiven { mirror, binding, to } => {
                 let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
                 let given = Arc::make_mut(&mut Arc::make_mut(mirror).given_acls);
@@ -354,7 +361,8 @@ impl Catalog {
         match topics.get_mut(topic) {
             Some(known) => Arc::make_mut(known).facts = facts.clone(),
             None => {
-                let fresh = Topic { facts: facts.clone(), configs: None, partitions: BTreeMap::new() };
+                let (facts, partitions) = (facts.clone(), BTreeMap::new());
+                let fresh = Topic { facts, configs: None, handed_over: None, partitions };
                 topics.insert(topic.to_owned(), Arc::new(fresh));
             }
         }

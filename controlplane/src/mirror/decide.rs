@@ -71,6 +71,9 @@ pub enum NotTaken {
     /// It is about something that is not there.
     #[error("there is no such mirror, topic or partition")]
     Absent,
+    /// Its directories are not ours now.
+    #[error("the topic is handed over to {0}; take it back with `twinlog reclaim`")]
+    HandedOver(String),
     /// All slots of the board are in use.
     #[error("all {0} slots of the board are in use; restart the data plane with more slots")]
     Full(u32),
@@ -140,6 +143,7 @@ impl<'a> Draft<'a> {
             MirrorEvent::Partition { mirror, topic, partition, event, detail } => {
                 self.step(&mirror, &topic, partition, event, &detail)
             }
+            MirrorEvent::HandedOver { mirror, topic, to } => self.hand_over(mirror, topic, to),
             MirrorEvent::Acl { origin, binding, present } => self.acl(origin, binding, present),
             MirrorEvent::AclGiven { mirror, binding, to } => {
                 self.remember(&mirror.clone(), StateRecord::AclGiven { mirror, binding, to })
@@ -219,7 +223,7 @@ impl<'a> Draft<'a> {
     }
 
     fn start(&mut self, mirror: &str, source: &SourceTopic) -> Result<(), NotTaken> {
-        let known = self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
+        let known = self.startable(mirror, &source.name)?;
         let fresh: Vec<i32> = match known.topics.get(&source.name) {
             None => (0..source.partition_count).collect(),
             Some(topic) => (0..source.partition_count)
@@ -253,7 +257,7 @@ impl<'a> Draft<'a> {
 
     /// Partition 0 exists in every topic, so it stands for a topic that nothing else is known of.
     fn start_unresolved(&mut self, mirror: &str, topic: &str) -> Result<(), NotTaken> {
-        let known = self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
+        let known = self.startable(mirror, topic)?;
         let facts = known.topics.get(topic).map_or(
             TopicFacts {
                 id: Uuid::ZERO,

@@ -29,6 +29,8 @@ pub enum MirrorEvent {
     Wanted { mirror: String, topic: String, desired: Desired, event: Event },
     /// Something happened to one partition.
     Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
+    /// The directories of a topic are this broker's now; `None`: they are back.
+    HandedOver { mirror: String, topic: String, to: Option<String> },
     /// An access rule was given to the destination of a mirror, this cluster, or taken away from it.
     AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
     /// What we are about to write for a group at the destination, all partitions of a topic; `None` to forget it.

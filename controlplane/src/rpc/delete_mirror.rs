@@ -1,7 +1,7 @@
 //! pure: DeleteMirror: forgets a mirror whose topics are all stopped. Files stay.
 
 use crate::limits::LEFT_ACLS_SHOWN_MAX;
-use crate::mirror::catalog::{Catalog, Desired, Mirror};
+use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::{Refusal, Refused};
 use twinlog_proto::error_code::ErrorCode;
@@ -14,7 +14,7 @@ pub fn decide(request: &DeleteMirrorRequest, catalog: &Catalog) -> (Vec<MirrorEv
     let name = &request.mirror_name;
     let refusal = match catalog.mirror(name) {
         None => Some(Refusal::unknown_mirror(name)),
-        Some(mirror) => unfinished(name, mirror),
+        Some(mirror) => unfinished(name, mirror).or_else(|| away(name, mirror, request.even_handed_over)),
     };
     match refusal {
         Some(refusal) => (Vec::new(), DeleteMirrorResponse::refused(refusal)),
@@ -43,6 +43,17 @@ fn unfinished(name: &str, mirror: &Mirror) -> Option<Refusal> {
         let message = format!("topic {topic} of mirror {name} is not STOPPED yet; wait until it is, then delete again");
         Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, message)
     })
+}
+
+/// With the mirror goes where mirroring ended, without which nobody can tell the mirrored records from those of the broker.
+fn away(name: &str, mirror: &Mirror, even_handed_over: bool) -> Option<Refusal> {
+    let away = |topic: &Topic| Some(topic.handed_over.clone()?).filter(|_| !even_handed_over);
+    let (topic, to) = mirror.topics.iter().find_map(|(topic, known)| Some((topic, away(known)?)))?;
+    let message = format!(
+        "topic {topic} of mirror {name} is handed over to {to}, and could not be taken back without the mirror; take it back \
+         with `twinlog reclaim`, or say with `twinlog mirrors delete {name} --handed-over` that it never will be"
+    );
+    Some(Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, message))
 }
 
 impl Refused for DeleteMirrorResponse {

@@ -53,6 +53,7 @@ fn described(name: &str, mirror: &Mirror, view: &View<'_>, wanted: &dyn Fn(&str)
                 topic_name: name.clone(),
                 partitions: topic.partitions.iter().map(|(index, p)| detail(topic, *index, p, view)).collect(),
                 topic_id: topic.facts.id,
+                handed_over_to: topic.handed_over.clone(),
             })
             .collect(),
         authorized_operations: OPERATIONS_NOT_ASKED,

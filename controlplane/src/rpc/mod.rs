@@ -23,6 +23,7 @@ pub mod metadata;
 pub mod node_configs;
 pub mod pause_resume;
 pub mod read_mirror_states;
+pub mod record_hand_over;
 pub mod refused_writes;
 pub mod start_mirror_topics;
 pub mod stop_mirror_topics;

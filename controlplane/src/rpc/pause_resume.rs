@@ -3,7 +3,7 @@
 use crate::mirror::catalog::{Catalog, Desired, Topic};
 use crate::mirror::event::MirrorEvent;
 use crate::mirror::machine::{self, Event};
-use crate::rpc::topic_selection::{Selected, by_name, joined};
+use crate::rpc::topic_selection::{Selected, by_name, joined, not_handed_over};
 use crate::rpc::{Refusal, Refused};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::pause_mirror_topics::{
@@ -93,6 +93,7 @@ fn results<'s>(selected: &'s Selected<'_>) -> impl Iterator<Item = (String, i16)
 }
 
 fn may_pause(name: &str, topic: &Topic) -> Result<(), Refusal> {
+    not_handed_over(name, topic)?;
     match topic.facts.desired {
         Desired::Pause => Ok(()),
         Desired::Stop => {
@@ -104,6 +105,7 @@ fn may_pause(name: &str, topic: &Topic) -> Result<(), Refusal> {
 }
 
 fn may_resume(name: &str, topic: &Topic) -> Result<(), Refusal> {
+    not_handed_over(name, topic)?;
     match topic.facts.desired {
         Desired::Mirror => Ok(()),
         Desired::Stop => {

@@ -7,7 +7,7 @@ use crate::mirror::internal::{self, is_internal, is_internal_name};
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings;
 use crate::plane::view::View;
-use crate::rpc::topic_selection::joined;
+use crate::rpc::topic_selection::{joined, not_handed_over};
 use crate::rpc::{Refusal, Refused};
 use crate::source::SourceError;
 use crate::source::topics::{Answer, Wanted};
@@ -174,7 +174,7 @@ impl<'a> Start<'a> {
         };
         let named: Vec<String> = events.iter().filter_map(by_name).collect();
         let view = self.view;
-        let goes_on = |topic: &Topic| unchanged(topic, view).is_ok();
+        let goes_on = |topic: &Topic| topic.handed_over.is_none() && unchanged(topic, view).is_ok();
         let name = &self.request.mirror_name;
         // What does not fit or has another owner is told at the next refresh.
         let (more, _) = internal_starts::starts(self.catalog, name, answer, first, &mut self.slots_free, goes_on);
@@ -210,6 +210,9 @@ impl<'a> Start<'a> {
         }
         let owner = self.catalog.owner_of(name);
         let known = owner.filter(|(mirror, _)| *mirror == self.request.mirror_name).map(|(_, topic)| topic);
+        if let Some(topic) = known {
+            not_handed_over(name, topic)?;
+        }
         let source = match &self.source {
             None => None,
             Some(answer) => match answer.topics.get(name) {

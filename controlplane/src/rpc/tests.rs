@@ -264,7 +264,9 @@ fn pause_and_resume_need_the_states_that_they_lead_from() {
 #[test]
 fn delete_wants_everything_stopped() {
     let delete = |name: &str, catalog: &Catalog| {
-        delete_mirror::decide(&DeleteMirrorRequest { mirror_name: name.into() }, catalog).1.error_code
+        delete_mirror::decide(&DeleteMirrorRequest { mirror_name: name.into(), ..Default::default() }, catalog)
+            .1
+            .error_code
     };
     assert_eq!((delete("no", &world()), delete("m", &world())), (1137, 1143));
     let stopping = apply(

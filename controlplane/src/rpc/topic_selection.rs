@@ -49,6 +49,19 @@ fn find<'c>(catalog: &'c Catalog, mirror: Option<&str>, id: Uuid, name: &str) ->
     Ok((owner, topic))
 }
 
+/// Checks that the directories of a topic are ours.
+///
+/// # Errors
+/// When a broker has them.
+pub fn not_handed_over(name: &str, topic: &Topic) -> Result<(), Refusal> {
+    let Some(to) = &topic.handed_over else { return Ok(()) };
+    let message = format!(
+        "topic {name}: it is handed over to {to}; take it back with `twinlog reclaim`, or before that broker was started with \
+         `twinlog promote --undo`"
+    );
+    Err(Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, message))
+}
+
 /// A topic and those of its partitions that a request asks about.
 #[derive(Debug)]
 pub struct AskedTopic<'c> {

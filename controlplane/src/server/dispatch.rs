@@ -92,6 +92,7 @@ pub(crate) const SERVED: &[i16] = &[
     api::ADD_TOPICS_TO_MIRROR,
     api::REMOVE_TOPICS_FROM_MIRROR,
     api::SYNC_MIRROR,
+    api::RECORD_HAND_OVER,
 ];
 
 /// The keys of the requests that are answered.
@@ -171,6 +172,9 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
             call.change(|request, catalog, _| rpc::first_draft::remove(request, catalog)).await
         }
         api::DELETE_MIRROR => call.change(|request, catalog, _| rpc::delete_mirror::decide(request, catalog)).await,
+        api::RECORD_HAND_OVER => {
+            call.change(|request, catalog, _| rpc::record_hand_over::decide(request, catalog)).await
+        }
         api::SYNC_MIRROR => {
             let request = call.request()?;
             call.answer(&request, rpc::sync_mirror::run(&request, driver).await)

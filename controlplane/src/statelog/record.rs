@@ -10,6 +10,7 @@
 mod acl;
 mod given;
 mod group;
+mod hand_over;
 
 use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
@@ -18,6 +19,7 @@ use crate::mirror::topic_configs::TopicConfigs;
 use crate::statelog::batch::KeyValue;
 use std::collections::BTreeMap;
 use twinlog_proto::error::{DecodeError, Malformed};
+use twinlog_proto::ids::Uuid;
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
     HostPartitionKey, HostPartitionValue, LastMirrorEpochsKey, LastMirrorEpochsPartition, LastMirrorEpochsTopic,
@@ -44,6 +46,8 @@ pub const TYPE_CONFIGS: i16 = 105;
 pub const TYPE_ACL_GIVEN: i16 = 106;
 /// What we write for a group at a running destination.
 pub const TYPE_GROUP_OFFSETS: i16 = 107;
+/// The broker that a topic was handed over to.
+pub const TYPE_HAND_OVER: i16 = 108;
 /// An access control entry.
 pub const TYPE_ACL: i16 = 104;
 
@@ -74,6 +78,9 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
             StateRecord::GroupOffsets { mirror, group, topic, offsets } => {
                 records.push(group::encode(mirror, group, topic, offsets.as_ref()));
             }
+            StateRecord::HandedOver { mirror, topic, to } => {
+                records.push(hand_over::encode(mirror, topic, to.as_deref()));
+            }
             StateRecord::Foreign(record) => records.push(record.clone()),
             StateRecord::Mirror { mirror, facts } => {
                 // What comes after it in the log would be taken for positions of a mirror that is created again.
@@ -101,19 +108,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
             }
             StateRecord::Standing { mirror, topic, topic_id, partition, standing } => {
                 let key = MirrorPartitionStateKey { mirror_name: mirror.clone() };
-                let value = MirrorPartitionStateValue {
-                    topic_name: topic.clone(),
-                    partition: *partition,
-                    state: standing.state.code(),
-                    previous_state: standing.previous.code(),
-                    retry_attempt: standing.retry_attempt,
-                    topic_id: *topic_id,
-                    error_message: standing.message.clone(),
-                    state_epoch: standing.state_epoch,
-                    by_source: standing.by_source,
-                    writer_epoch: standing.writer_epoch,
-                    ..MirrorPartitionStateValue::default()
-                };
+                let value = standing_value(topic, *topic_id, *partition, standing);
                 records.push(record(TYPE_STANDING, &key, Some(&value)));
             }
         }
@@ -163,6 +158,7 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
         TYPE_ACL => acl::decode(key, record)?,
         TYPE_ACL_GIVEN => given::decode(key, record)?,
         TYPE_GROUP_OFFSETS => group::decode(key, record)?,
+        TYPE_HAND_OVER => hand_over::decode(key, record)?,
         _ => StateRecord::Foreign(record.clone()),
     };
     Ok(vec![fact])
@@ -233,6 +229,22 @@ fn value<M: Message>(record: &KeyValue) -> Result<Option<M>, DecodeError> {
 fn state(code: i8) -> Result<MirrorState, DecodeError> {
     MirrorState::from_code(code)
         .map_err(|unknown| DecodeError::out_of_bounds("state code", 0, i64::from(unknown.0), 16))
+}
+
+fn standing_value(topic: &str, topic_id: Uuid, partition: i32, standing: &Standing) -> MirrorPartitionStateValue {
+    MirrorPartitionStateValue {
+        topic_name: topic.to_owned(),
+        partition,
+        state: standing.state.code(),
+        previous_state: standing.previous.code(),
+        retry_attempt: standing.retry_attempt,
+        topic_id,
+        error_message: standing.message.clone(),
+        state_epoch: standing.state_epoch,
+        by_source: standing.by_source,
+        writer_epoch: standing.writer_epoch,
+        ..MirrorPartitionStateValue::default()
+    }
 }
 
 fn placement_value(placement: &Placement) -> HostPartitionValue {

@@ -39,6 +39,7 @@ pub mod offset_for_leader_epoch;
 pub mod pause_mirror_topics;
 pub mod produce;
 pub mod read_mirror_states;
+pub mod record_hand_over;
 pub mod remove_topics_from_mirror;
 pub mod resume_mirror_topics;
 pub mod sasl_authenticate;

@@ -22,3 +22,5 @@ pub const TOPIC_CONFIGS: i16 = 105;
 pub const GIVEN_ACL: i16 = 106;
 /// Offsets of a group that we wrote at a running destination.
 pub const GROUP_OFFSETS: i16 = 107;
+/// Record type of [`HandOverKey`].
+pub const HAND_OVER: i16 = 108;

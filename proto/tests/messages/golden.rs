@@ -90,7 +90,12 @@ fn a_description_at_version_0_has_the_operations_after_the_topics() {
         lag_ms: 3,
         ..Default::default()
     };
-    let topic = TopicPartitions { topic_name: "t".into(), partitions: vec![partition], topic_id: Uuid([1; 16]) };
+    let topic = TopicPartitions {
+        topic_name: "t".into(),
+        partitions: vec![partition],
+        topic_id: Uuid([1; 16]),
+        ..Default::default()
+    };
     let mirror = DescribedMirror { mirror_name: "m".into(), topics: vec![topic], ..Default::default() };
     let response = DescribeMirrorsResponse { mirrors: vec![mirror], ..Default::default() };
     let offsets = "0000000000000007 0000000000000005 0000000000000002".replace(' ', "");

@@ -7,10 +7,10 @@ use twinlog_proto::error::DecodeError;
 use twinlog_proto::messages::Message;
 use twinlog_proto::messages::state_log::{
     ACL, AclKey, AclValue, GIVEN_ACL, GROUP_OFFSETS, GivenAclKey, GivenAclValue, GroupOffsetsKey, GroupOffsetsValue,
-    HOST_PARTITION, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS, LastMirrorEpochsKey,
-    LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey, MirrorPartitionStateKey,
-    MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS, TopicConfigEntry,
-    TopicConfigsKey, TopicConfigsValue,
+    HAND_OVER, HOST_PARTITION, HandOverKey, HandOverValue, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS,
+    LastMirrorEpochsKey, LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey,
+    MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS,
+    TopicConfigEntry, TopicConfigsKey, TopicConfigsValue,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
@@ -76,6 +76,12 @@ fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, Decod
             let GroupOffsetsKey { mirror_name, group_id, topic_name } = whole(reader)?;
             let key = json!({ "mirror": mirror_name, "group": group_id, "topic": topic_name });
             ("GroupOffsets", key, valued(value, group_offsets)?)
+        }
+        HAND_OVER => {
+            let HandOverKey { mirror_name, topic_name } = whole(reader)?;
+            let key = json!({ "mirror": mirror_name, "topic": topic_name });
+            let to = |HandOverValue { handed_over_to }| json!({ "handedOverTo": handed_over_to });
+            ("HandOver", key, valued(value, to)?)
         }
         _ => return Ok(None),
     };

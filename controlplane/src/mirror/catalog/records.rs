@@ -53,6 +53,10 @@ impl Topic {
             let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
             StateRecord::Configs { mirror, topic, configs: Some(configs.clone()) }
         });
-        std::iter::once(own).chain(configs).chain(partitions)
+        let handed_over = self.handed_over.iter().map(move |to| {
+            let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
+            StateRecord::HandedOver { mirror, topic, to: Some(to.clone()) }
+        });
+        std::iter::once(own).chain(configs).chain(handed_over).chain(partitions)
     }
 }

@@ -1,7 +1,7 @@
 //! pure: places for new partitions, what a draft makes of a topic that has changed at its source, and what is remembered besides.
 
 use super::{Draft, NotTaken};
-use crate::mirror::catalog::{Desired, Placement, StateRecord, TopicFacts};
+use crate::mirror::catalog::{Desired, Mirror, Placement, StateRecord, TopicFacts};
 use crate::mirror::event::{Detail, SourceTopic};
 use crate::mirror::internal;
 use crate::mirror::machine::Event;
@@ -50,6 +50,24 @@ impl Draft<'_> {
         let left: Vec<&str> = internal::FOLLOWED.into_iter().filter(|name| *name != stopped).filter(flows).collect();
         for topic in left {
             self.want(mirror, topic, Desired::Stop, Event::Stop)?;
+        }
+        Ok(())
+    }
+
+    /// The mirror, when `topic` may start: what a broker has is not ours to write to.
+    pub(super) fn startable(&self, mirror: &str, topic: &str) -> Result<&Mirror, NotTaken> {
+        let known = self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
+        match known.topics.get(topic).and_then(|topic| topic.handed_over.clone()) {
+            Some(to) => Err(NotTaken::HandedOver(to)),
+            None => Ok(known),
+        }
+    }
+
+    /// Records who has the directories of a topic; what stands so already changes nothing.
+    pub(super) fn hand_over(&mut self, mirror: String, topic: String, to: Option<String>) -> Result<(), NotTaken> {
+        let known = self.catalog.topic(&mirror, &topic).ok_or(NotTaken::Absent)?;
+        if known.handed_over != to {
+            self.record(StateRecord::HandedOver { mirror, topic, to });
         }
         Ok(())
     }

@@ -13,9 +13,9 @@ use twinlog_proto::messages::{
     add_topics_to_mirror as add, api_versions, create_acls, create_mirror, delete_acls, delete_mirror, describe_acls,
     describe_cluster, describe_configs as configs, describe_mirrors, find_coordinator,
     incremental_alter_configs as alter, init_producer_id, last_mirrored_offsets as lmo, list_mirrors, list_offsets,
-    metadata, pause_mirror_topics as pause, produce, read_mirror_states, remove_topics_from_mirror as remove,
-    resume_mirror_topics as resume, start_mirror_topics as start, stop_mirror_topics as stop, sync_mirror,
-    write_mirror_states,
+    metadata, pause_mirror_topics as pause, produce, read_mirror_states, record_hand_over,
+    remove_topics_from_mirror as remove, resume_mirror_topics as resume, start_mirror_topics as start,
+    stop_mirror_topics as stop, sync_mirror, write_mirror_states,
 };
 use twinlog_proto::security::acl::{AclBinding, CLUSTER_NAME};
 use twinlog_proto::security::codes::{Operation, PatternType, Permission, ResourceType};
@@ -143,13 +143,16 @@ fn mirrors(table: &mut Table) {
         let request = resume::ResumeMirrorTopicsRequest { mirror_name, topics };
         table.add("", version, &request, Default::default, |r| code(r.error_code));
     }
-    let request = delete_mirror::DeleteMirrorRequest { mirror_name: name("dr") };
+    let request = delete_mirror::DeleteMirrorRequest { mirror_name: name("dr"), ..Default::default() };
     table.add("", 0, &request, Default::default, |r| code(r.error_code));
     let topics = vec![add::TopicData { topic_name: name("orders"), mirror_name: name("dr"), ..Default::default() }];
     table.add("", 0, &add::AddTopicsToMirrorRequest { topics }, Default::default, |r| code(r.error_code));
     let topics = vec![remove::TopicData { topic_name: name("orders"), ..Default::default() }];
     table.add("", 0, &remove::RemoveTopicsFromMirrorRequest { topics }, Default::default, |r| code(r.error_code));
     let request = sync_mirror::SyncMirrorRequest { mirror_name: name("dr"), ..Default::default() };
+    table.add("", 0, &request, Default::default, |r| code(r.error_code));
+    let topics = vec![record_hand_over::TopicData { topic_name: name("orders"), ..Default::default() }];
+    let request = record_hand_over::RecordHandOverRequest { mirror_name: name("dr"), topics, ..Default::default() };
     table.add("", 0, &request, Default::default, |r| code(r.error_code));
 }
 

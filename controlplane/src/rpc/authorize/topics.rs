@@ -8,6 +8,7 @@ use crate::rpc::Refusal;
 use twinlog_proto::messages::Request;
 use twinlog_proto::messages::add_topics_to_mirror::AddTopicsToMirrorRequest;
 use twinlog_proto::messages::pause_mirror_topics::PauseMirrorTopicsRequest;
+use twinlog_proto::messages::record_hand_over::RecordHandOverRequest;
 use twinlog_proto::messages::remove_topics_from_mirror::RemoveTopicsFromMirrorRequest;
 use twinlog_proto::messages::resume_mirror_topics::ResumeMirrorTopicsRequest;
 use twinlog_proto::messages::start_mirror_topics::StartMirrorTopicsRequest;
@@ -91,6 +92,13 @@ impl Guard for StopMirrorTopicsRequest {
         let named = self.topics.iter().map(|topic| topic.topic_name.as_str());
         let topics = access.need_topics_of(Some(&self.mirror_name), named, catalog);
         whole(topics.and_then(|()| access.need_matching_now(&self.mirror_name, &self.patterns, catalog)))
+    }
+}
+
+impl Guard for RecordHandOverRequest {
+    fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
+        let topics = self.topics.iter().map(|topic| topic.topic_name.as_str());
+        whole(access.need_topics_of(Some(&self.mirror_name), topics, catalog))
     }
 }
 

@@ -81,11 +81,21 @@ fn delete(matrix: &mut Matrix, catalog: &Catalog) {
     let stopping = apply(catalog, vec![stop]);
     matrix.row("a topic is still stopping", deleted(&stopping, "other"));
     let stopped = MirrorEvent::detailed("other", "theirs", 0, Event::SlotStopped, Detail::Ended(None));
-    matrix.row("all topics are stopped", deleted(&apply(&stopping, vec![stopped]), "other"));
+    let stopped = apply(&stopping, vec![stopped]);
+    matrix.row("all topics are stopped", deleted(&stopped, "other"));
+    let (mirror, topic) = ("other".to_owned(), "theirs".to_owned());
+    let away = apply(&stopped, vec![MirrorEvent::HandedOver { mirror, topic, to: Some("node 1".into()) }]);
+    matrix.row("a topic is handed over", deleted(&away, "other"));
+    let request = DeleteMirrorRequest { mirror_name: "other".into(), even_handed_over: true };
+    let (events, response) = delete_mirror::decide(&request, &away);
+    matrix.row("a topic is handed over, EvenHandedOver", Answered::whole(response.error_code, events.len()));
 }
 
 fn deleted(catalog: &Catalog, name: &str) -> Answered {
-    let (events, response) = delete_mirror::decide(&DeleteMirrorRequest { mirror_name: name.into() }, catalog);
+    let (events, response) = {
+        let request = DeleteMirrorRequest { mirror_name: name.into(), ..Default::default() };
+        delete_mirror::decide(&request, catalog)
+    };
     Answered::whole(response.error_code, events.len())
 }
 

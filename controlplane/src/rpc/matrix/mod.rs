@@ -2,6 +2,7 @@
 //! a pass proves: the codes are those of `golden/rpc_errors.txt`, whose diff is the review; one bad item of a batch refuses
 //! itself alone; and `docs/protocol.md` names the keys, versions and codes that there are.
 
+mod hand_over;
 mod looks;
 mod mirrors;
 mod topics;
@@ -96,6 +97,7 @@ fn matrix() -> Matrix {
     mirrors::all(&mut matrix, &catalog);
     topics::all(&mut matrix, &catalog);
     looks::mirrors(&mut matrix, &catalog);
+    hand_over::all(&mut matrix, &catalog);
     matrix
 }
 
