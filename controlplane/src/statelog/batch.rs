@@ -5,7 +5,7 @@
 use crate::limits::STATE_BATCH_BYTES_MAX;
 use twinlog_proto::error::{DecodeError, Malformed};
 use twinlog_proto::reader::Reader;
-use twinlog_proto::writer::Writer;
+use twinlog_proto::records::plain;
 
 /// A record: its key, and its value or the absence of one (a tombstone).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,39 +40,8 @@ pub fn size_bytes_max(records: &[KeyValue]) -> usize {
 /// # Panics
 /// When there are no records, or more than a batch can count.
 pub fn encode(out: &mut Vec<u8>, base_offset: i64, now_ms: i64, records: &[KeyValue]) {
-    assert!(!records.is_empty(), "a batch of the state log has a record");
-    let count = i32::try_from(records.len()).expect("a commit is bounded far below 2^31 records");
-    let start = out.len();
-    let mut w = Writer::new(out);
-    w.write_i64(base_offset);
-    let length = w.begin_length();
-    w.write_i32(0); // leader epoch
-    w.write_i8(MAGIC);
-    w.write_u32(0); // CRC, patched below
-    w.write_i16(0); // attributes: no codec, create time
-    w.write_i32(count - 1);
-    w.write_i64(now_ms);
-    w.write_i64(now_ms);
-    w.write_i64(-1); // producer id, epoch and sequence: none
-    w.write_i16(-1);
-    w.write_i32(-1);
-    w.write_i32(count);
-    let mut record = Vec::new();
-    for (delta, KeyValue { key, value }) in (0..count).zip(records) {
-        record.clear();
-        let mut r = Writer::new(&mut record);
-        r.write_i8(0); // attributes
-        r.write_varlong(0); // timestamp delta
-        r.write_varint(delta);
-        write_bytes(&mut r, Some(key));
-        write_bytes(&mut r, value.as_deref());
-        r.write_varint(0); // headers
-        w.write_varint(i32::try_from(record.len()).expect("a record is bounded far below 2 GiB"));
-        w.write_slice(&record);
-    }
-    w.end_length(length);
-    let crc = crc32c::crc32c(&out[start + CRC_FROM..]);
-    out[start + 17..start + CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+    let records = records.iter().map(|KeyValue { key, value }| (Some(&key[..]), value.as_deref()));
+    plain::encode(out, plain::header(base_offset, 0, 0, now_ms), records);
 }
 
 /// A batch that is whole; its records are decoded as they are asked for.
@@ -208,12 +177,6 @@ fn read_bytes<'a>(r: &mut Reader<'a>) -> Result<Option<&'a [u8]>, DecodeError> {
 fn length(r: &Reader<'_>, found: i32) -> Result<usize, DecodeError> {
     usize::try_from(found)
         .map_err(|_negative| r.error(Malformed::OutOfBounds { found: i64::from(found), max: r.remaining() as i64 }))
-}
-
-fn write_bytes(w: &mut Writer<'_>, bytes: Option<&[u8]>) {
-    let Some(bytes) = bytes else { return w.write_varint(-1) };
-    w.write_varint(i32::try_from(bytes.len()).expect("a value is bounded far below 2 GiB"));
-    w.write_slice(bytes);
 }
 
 #[cfg(test)]

@@ -2,4 +2,5 @@
 
 pub mod batch;
 pub mod batches;
+pub mod plain;
 pub mod record;
