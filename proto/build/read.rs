@@ -74,6 +74,7 @@ fn call(message: &Message, ty: &Type, versions: Versions, form: Flexibility, nul
     match ty {
         Type::Bool => "r.read_bool()".to_owned(),
         Type::Int(name, _) => format!("r.read_{name}()"),
+        Type::Float => "r.read_f64()".to_owned(),
         Type::Uuid => "primitives::read_uuid(r)".to_owned(),
         Type::Text => format!("primitives::read_{nullable}string(r, {flexible})"),
         Type::Bytes => format!("primitives::read_{nullable}bytes(r, {flexible})"),

@@ -182,6 +182,7 @@ fn plain_type(ty: &Type) -> String {
     match ty {
         Type::Bool => "bool".to_owned(),
         Type::Int(name, _) => (*name).to_owned(),
+        Type::Float => "f64".to_owned(),
         Type::Text => "String".to_owned(),
         Type::Bytes => "Vec<u8>".to_owned(),
         Type::Uuid => "Uuid".to_owned(),
@@ -198,6 +199,7 @@ fn zero_of(field: &Field) -> String {
     match &field.ty {
         Type::Bool => "false".to_owned(),
         Type::Int(..) => "0".to_owned(),
+        Type::Float => "0.0".to_owned(),
         Type::Text => "String::new()".to_owned(),
         Type::Bytes | Type::Array(_) => "Vec::new()".to_owned(),
         Type::Uuid => "Uuid::ZERO".to_owned(),
@@ -321,6 +323,7 @@ fn bytes_min_at(message: &Message, ty: &Type, version: i16) -> usize {
     match ty {
         Type::Bool => 1,
         Type::Int(_, bytes) => *bytes,
+        Type::Float => 8,
         Type::Uuid => 16,
         Type::Text => {
             if flexible {

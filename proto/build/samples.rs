@@ -64,6 +64,7 @@ fn value(module: &str, field: &Field) -> String {
 fn plain(module: &str, ty: &Type) -> String {
     match ty {
         Type::Bool => "source.coin()".to_owned(),
+        Type::Float => "source.number() as f64".to_owned(),
         Type::Int("i64", _) => "source.number()".to_owned(),
         Type::Int(name, _) => format!("source.number() as {name}"),
         Type::Text => "source.text()".to_owned(),

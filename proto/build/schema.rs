@@ -116,6 +116,7 @@ pub(crate) enum Type {
     Bool,
     /// Name in Rust and size in bytes.
     Int(&'static str, usize),
+    Float,
     Text,
     Bytes,
     Uuid,
@@ -133,6 +134,7 @@ impl Type {
             "int32" => Self::Int("i32", 4),
             "uint32" => Self::Int("u32", 4),
             "int64" => Self::Int("i64", 8),
+            "float64" => Self::Float,
             "string" => Self::Text,
             "bytes" | "records" => Self::Bytes,
             "uuid" => Self::Uuid,

@@ -72,7 +72,7 @@ fn tagged_section(out: &mut Text, message: &Message, each: &Struct, form: Flexib
         let tag = field.tag.expect("only tagged fields are here");
         out.open(format!("if {} {{", present(field)));
         match &field.ty {
-            Type::Bool | Type::Int(..) | Type::Uuid => {
+            Type::Bool | Type::Int(..) | Type::Float | Type::Uuid => {
                 out.open(format!("primitives::write_tag(w, {tag}, |w| {{"));
                 out.line(statement(each, field, Flexibility::Always));
                 out.line("Ok(())");
@@ -115,6 +115,7 @@ fn statement(each: &Struct, field: &Field, form: Flexibility) -> String {
     match &field.ty {
         Type::Bool => format!("w.write_bool({value});"),
         Type::Int(name, _) => format!("w.write_{name}({value});"),
+        Type::Float => format!("w.write_f64({value});"),
         Type::Uuid => format!("w.write_slice(&{value}.0);"),
         _ => format!("{}?;", call(each, field, form)),
     }
@@ -150,7 +151,7 @@ fn with(ty: &Type, flexible: &str, place: &str, nullable: &str, argument: &str) 
             format!("primitives::write_{nullable}array(w, {flexible}, {argument}, {place}, {write})")
         }
         Type::Struct(_) => format!("{}.write(w, version)", argument.trim_start_matches('&')),
-        Type::Bool | Type::Int(..) | Type::Uuid => unreachable!("written by a statement"),
+        Type::Bool | Type::Int(..) | Type::Float | Type::Uuid => unreachable!("written by a statement"),
     }
 }
 
@@ -158,6 +159,7 @@ fn element_writer(element: &Type, flexible: &str, place: &str) -> String {
     match element {
         Type::Bool => infallible("w.write_bool(*it);"),
         Type::Int(name, _) => infallible(&format!("w.write_{name}(*it);")),
+        Type::Float => infallible("w.write_f64(*it);"),
         Type::Uuid => infallible("w.write_slice(&it.0);"),
         Type::Struct(_) => "|w, it| it.write(w, version)".to_owned(),
         other => format!("|w, it| {}", with(other, flexible, place, "", "it")),

@@ -172,7 +172,7 @@ macro_rules! read_int {
     ($($name:ident -> $int:ty),* $(,)?) => {
         impl Reader<'_> {
             $(
-                /// A big-endian integer.
+                /// A big-endian number.
                 ///
                 /// # Errors
                 /// At the end of the input.
@@ -187,6 +187,7 @@ macro_rules! read_int {
 read_int! {
     read_u8 -> u8, read_i8 -> i8, read_u16 -> u16, read_i16 -> i16,
     read_u32 -> u32, read_i32 -> i32, read_u64 -> u64, read_i64 -> i64,
+    read_f64 -> f64,
 }
 
 #[cfg(test)]

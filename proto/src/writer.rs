@@ -92,7 +92,7 @@ macro_rules! write_int {
     ($($name:ident($int:ty)),* $(,)?) => {
         impl Writer<'_> {
             $(
-                /// A big-endian integer.
+                /// A big-endian number.
                 pub fn $name(&mut self, value: $int) {
                     self.out.extend_from_slice(&value.to_be_bytes());
                 }
@@ -104,6 +104,7 @@ macro_rules! write_int {
 write_int! {
     write_u8(u8), write_i8(i8), write_u16(u16), write_i16(i16),
     write_u32(u32), write_i32(i32), write_u64(u64), write_i64(i64),
+    write_f64(f64),
 }
 
 #[cfg(test)]

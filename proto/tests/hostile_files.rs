@@ -11,6 +11,9 @@ use counting_allocator::asked;
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::reader::Reader;
 use twinlog_proto::records::record;
+use twinlog_proto::storage::kraft::control::ControlRecord;
+use twinlog_proto::storage::kraft::records::MetadataRecord;
+use twinlog_proto::storage::kraft::snapshot::Snapshot;
 use twinlog_proto::storage::leader_epochs::LeaderEpochs;
 use twinlog_proto::storage::offset_index::OffsetIndex;
 use twinlog_proto::storage::time_index::TimeIndex;
@@ -35,11 +38,19 @@ enum Cuts {
     None,
 }
 
+/// One voter with one endpoint, `C` at `h:1`.
+const VOTERS: [u8; 38] = [
+    0, 0, 2, 0, 0, 0, 1, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 2, 2, b'C', 2, b'h', 0, 1, 0, 0, 0, 0, 1, 0,
+    0, 0,
+];
+
 type Decoder = fn(&[u8]) -> Result<(), DecodeError>;
 
 fn decoders() -> Vec<(&'static str, Vec<u8>, Cuts, Decoder)> {
     let partition = |name: &str| golden(&format!("log-4.2/golden-0/{name}"));
     let top = |name: &str| golden(&format!("log-4.2/{name}"));
+    let metadata = Snapshot::read(&golden("kraft/records-4.4.checkpoint")).expect("a sound snapshot");
+    let value = |index: usize| metadata.values().nth(index).expect("a record").to_vec();
     vec![
         ("offset index", partition("00000000000000000057.index"), Cuts::Within(8), |b| {
             OffsetIndex::parse(b, 57).map(drop)
@@ -61,6 +72,10 @@ fn decoders() -> Vec<(&'static str, Vec<u8>, Cuts, Decoder)> {
         ("record", partition("00000000000000000000.log")[61..200].to_vec(), Cuts::None, |b| {
             record::Record::decode(&mut Reader::new("test", b)).map(drop)
         }),
+        ("metadata snapshot", metadata.write(), Cuts::All, |b| Snapshot::read(b).map(drop)),
+        ("metadata partition", value(6), Cuts::All, |b| MetadataRecord::decode(b).map(drop)),
+        ("metadata quota", value(9), Cuts::All, |b| MetadataRecord::decode(b).map(drop)),
+        ("voters", VOTERS.to_vec(), Cuts::All, |b| ControlRecord::decode(&[0, 0, 0, 6], b).map(drop)),
     ]
 }
 

@@ -28,6 +28,7 @@ pub mod fetch_request;
 pub mod find_coordinator;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
+pub mod kraft_records;
 pub mod last_mirrored_offsets;
 pub mod list_groups;
 pub mod list_mirrors;
