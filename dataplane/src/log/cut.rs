@@ -61,14 +61,11 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// The source's log start moved: deletes the segments whose successor begins at or below `offset`, as stock does. An
-    /// `offset` above the log end empties the log, which then begins and ends there. An offset that is not above the
-    /// present log start changes nothing.
+    /// offset that is not above the present log start changes nothing, nor does one above the log end: records between the
+    /// two would be missing, and only an order or the source's refusal of our offset may say so.
     pub async fn advance_log_start(&mut self, offset: i64) -> Result<(), Fault> {
-        if offset <= self.reached.log_start {
+        if offset <= self.reached.log_start || offset > self.next_offset {
             return Ok(());
-        }
-        if offset > self.next_offset {
-            return self.restart_at(offset).await;
         }
         if offset > self.reached.leo || self.closed.get(1).map_or(self.active.base, |next| next.base) <= offset {
             self.settle().await?;

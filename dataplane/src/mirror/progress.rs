@@ -21,7 +21,8 @@ impl SourceView {
     /// Nothing is known.
     pub const UNKNOWN: Self = Self { high_watermark: -1, last_stable_offset: -1, log_start: -1, leader_epoch: -1 };
 
-    /// Takes the head of a partition in. A negative value means that the source did not say; a log start never goes back.
+    /// Takes the head of a partition in. A negative value means that the source did not say; a log start never goes back, and
+    /// one above the end of what may be read is none: to believe it once would be to believe it for ever.
     pub fn learn(&mut self, high_watermark: i64, last_stable_offset: i64, log_start: i64) {
         if high_watermark >= 0 {
             self.high_watermark = high_watermark;
@@ -29,7 +30,9 @@ impl SourceView {
         if last_stable_offset >= 0 {
             self.last_stable_offset = last_stable_offset;
         }
-        self.log_start = self.log_start.max(log_start);
+        if high_watermark < 0 || log_start <= high_watermark {
+            self.log_start = self.log_start.max(log_start);
+        }
     }
 }
 
@@ -285,5 +288,14 @@ mod tests {
         view.learn(10, 9, 4);
         view.learn(-1, -1, 2);
         assert_eq!((view.high_watermark, view.last_stable_offset, view.log_start), (10, 9, 4));
+    }
+
+    #[test]
+    fn a_log_start_above_the_end_is_not_believed_and_one_at_it_is() {
+        let mut view = SourceView::UNKNOWN;
+        view.learn(10, 10, i64::MAX);
+        assert_eq!(view.log_start, -1);
+        view.learn(10, 10, 10);
+        assert_eq!(view.log_start, 10);
     }
 }

@@ -223,3 +223,24 @@ fn whole_batches_below_our_end_are_dropped_but_a_source_with_nothing_else_stops_
     world.wait_caught_up(&source);
     world.stop_and_compare(&source);
 }
+
+#[test]
+fn a_source_that_claims_to_begin_beyond_our_end_costs_no_record() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000), SourceLog::of(10, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    // Beyond its own end, and beyond ours alone.
+    source.change(|cluster| {
+        cluster.change = |cluster, index, _, part| {
+            part.log_start = Some(if index == 0 { 5000 } else { cluster.logs[1].end });
+        };
+    });
+    for _round in 0..3 {
+        source.change(|cluster| cluster.logs.iter_mut().for_each(|log| log.push(10, 2, 400_000)));
+        world.wait_caught_up(&source);
+    }
+    assert_eq!(world.progress(0).unwrap().log_start, 0);
+    world.stop();
+    assert_eq!(world.bytes(0), source.change(|cluster| cluster.logs[0].bytes()));
+}

@@ -33,6 +33,8 @@ pub(crate) const TOPIC_ID: Uuid = Uuid([7; 16]);
 pub(crate) struct Part {
     pub(crate) error: i16,
     pub(crate) records: Vec<u8>,
+    /// Where the source claims to begin, if that is not where it does.
+    pub(crate) log_start: Option<i64>,
     pub(crate) tail: PartitionTail,
 }
 
@@ -344,7 +346,7 @@ fn answer(
                 error: ErrorCode(part.error),
                 high_watermark: if part.error == 0 { log.end } else { -1 },
                 last_stable_offset: log.end,
-                log_start_offset: log.start,
+                log_start_offset: part.log_start.unwrap_or(log.start),
                 preferred_read_replica: -1,
                 records_bytes: part.records.len() as u32,
             };

@@ -74,12 +74,25 @@ fn the_log_start_moves_and_whole_segments_below_it_go() {
 }
 
 #[test]
-fn a_log_start_above_the_end_empties_the_log_and_keeps_the_offset() {
+fn a_log_start_above_the_end_changes_nothing() {
     tokio_uring::start(async {
         let home = home();
         let data = tempfile::tempdir().unwrap();
         let mut log = opened(&home, data.path()).await;
-        log.advance_log_start(5000).await.unwrap();
+        log.advance_log_start(1156).await.unwrap();
+        assert_eq!((log.progress().log_start, log.next_offset()), (0, 1155));
+        log.advance_log_start(1155).await.unwrap();
+        assert_eq!((log.progress().log_start, log.next_offset()), (1155, 1155), "all of it is forgotten");
+    });
+}
+
+#[test]
+fn a_log_that_begins_anew_is_empty_and_keeps_the_offset() {
+    tokio_uring::start(async {
+        let home = home();
+        let data = tempfile::tempdir().unwrap();
+        let mut log = opened(&home, data.path()).await;
+        log.restart_at(5000).await.unwrap();
         assert_eq!((log.progress().log_start, log.next_offset(), log.last_epoch()), (5000, 5000, -1));
         let names = contents(&data.path().join("golden-0"));
         assert_eq!(names["00000000000000005000.log"], b"");
