@@ -154,7 +154,8 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             let result = work().await;
             partition.set_busy(false);
             if let Err(fault) = result {
-                crew.shared.fail(&partition, fault);
+                // Memory may be ahead of the files now, and a log that is whole is settled for nothing.
+                crew.shared.log_broke(&partition, fault);
             }
             crew.shared.complete(&partition, Instant::now());
             crew.drive(&partition);

@@ -244,3 +244,21 @@ fn a_source_that_claims_to_begin_beyond_our_end_costs_no_record() {
     world.stop();
     assert_eq!(world.bytes(0), source.change(|cluster| cluster.logs[0].bytes()));
 }
+
+#[test]
+fn a_log_that_could_not_be_finished_is_put_in_order_before_it_takes_records_again() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    // Where the snapshot belongs there is something else.
+    let obstacle = world.dir(0).join("00000000000000000100.snapshot");
+    std::fs::create_dir(&obstacle).unwrap();
+    world.want(|p| p.desired = 2);
+    world.wait_failed(0, FaultCode::DISK);
+    std::fs::remove_dir(&obstacle).unwrap();
+    source.change(|cluster| cluster.logs[0].push(10, 2, 5000));
+    world.want(|p| (p.desired, p.attempt) = (0, 1));
+    world.wait_caught_up(&source);
+    world.stop_and_compare(&source);
+}
