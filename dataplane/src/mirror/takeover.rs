@@ -43,8 +43,8 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             if !listed.contains_key(&partition.token) {
                 let wish = Wish { desired: Desired::Remove, ..partition.wish() };
                 partition.set_wish(wish, assignment.assignment_version.cast_unsigned());
-            }
-            if partition.have().doing == Doing::Mirroring {
+            } else if partition.have().doing == Doing::Mirroring {
+                // What leaves needs no settings, of which a mirror that is gone has none.
                 self.refuse_bad_settings(&partition);
             }
             self.drive(&partition);

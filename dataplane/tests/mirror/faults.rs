@@ -1,6 +1,6 @@
 //! What a source may do to single partitions, and what each comes to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use twinlog_proto::channel::page::Counter;
 use twinlog_proto::channel::progress::{FaultCode, SlotState};
@@ -260,5 +260,21 @@ fn a_log_that_could_not_be_finished_is_put_in_order_before_it_takes_records_agai
     source.change(|cluster| cluster.logs[0].push(10, 2, 5000));
     world.want(|p| (p.desired, p.attempt) = (0, 1));
     world.wait_caught_up(&source);
+    world.stop_and_compare(&source);
+}
+
+#[test]
+fn a_mirror_that_leaves_is_no_fault_of_its_partitions() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    world.leave();
+    let until = Instant::now() + Duration::from_secs(10);
+    while world.progress(0).is_some() {
+        assert!(Instant::now() < until, "its partitions leave the board");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(world.counter(Counter::FaultsPartition), 0);
     world.stop_and_compare(&source);
 }

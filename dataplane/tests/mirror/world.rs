@@ -15,7 +15,7 @@ use dataplane::housekeeping::Housekeeping;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use twinlog_proto::channel::board::Seen;
 use twinlog_proto::channel::page::Counter;
-use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState};
+use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState, mirror_identity};
 use twinlog_proto::messages::assignment::{AssignedPartition, AssignedSetting, AssignedTopic, Assignment};
 
 use crate::source::{Source, TOPIC, TOPIC_ID};
@@ -109,6 +109,11 @@ impl World {
     pub(crate) fn assign(&mut self) {
         self.assignment.assignment_version += 1;
         self.mail.send(Mail::Assignment(Arc::new(self.assignment.clone()))).unwrap();
+    }
+
+    /// Takes the assignment away.
+    pub(crate) fn leave(&self) {
+        self.mail.send(Mail::Gone { mirror: mirror_identity(&self.assignment.mirror_name) }).unwrap();
     }
 
     /// Wants this of every partition.
