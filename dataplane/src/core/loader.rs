@@ -88,32 +88,30 @@ impl Loader {
         while let Ok(ask) = inbox.recv() {
             match ask {
                 Ask::All { core } => {
-                    for (mirror, path) in self.files() {
+                    for (mirror, path) in self.files().unwrap_or_default() {
                         self.hand_out(core, mirror, &path, 0);
                     }
                 }
-                Ask::One { core, mirror, version } => match self.files().remove(&mirror) {
-                    Some(path) => self.hand_out(core, mirror, &path, version),
-                    None => self.mail(core, Mail::Gone { mirror }),
+                Ask::One { core, mirror, version } => match self.files().map(|mut files| files.remove(&mirror)) {
+                    Some(Some(path)) => self.hand_out(core, mirror, &path, version),
+                    Some(None) => self.mail(core, Mail::Gone { mirror }),
+                    None => self.mail(core, Mail::Unreadable { mirror }),
                 },
             }
         }
     }
 
-    /// The assignment files that there are, by the identity of their mirrors.
-    fn files(&self) -> HashMap<u64, PathBuf> {
-        let entries = match std::fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return HashMap::new(),
+    /// The assignment files that there are, by the identity of their mirrors; `None` when they cannot be listed, which says
+    /// nothing about whether one is gone.
+    fn files(&self) -> Option<HashMap<u64, PathBuf>> {
+        match list(&self.folder) {
+            Ok(files) => Some(files),
             Err(error) => {
-                tracing::error!(folder = %self.folder.display(), "assignments cannot be listed: {error}");
-                return HashMap::new();
+                let folder = self.folder.display();
+                tracing::error!(%folder, "assignments cannot be listed; what was assigned before stays: {error}");
+                None
             }
-        };
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths
-            .filter_map(|path| Some((mirror_identity(path.file_name()?.to_str()?.strip_suffix(SUFFIX)?), path)))
-            .collect()
+        }
     }
 
     fn hand_out(&mut self, core: usize, mirror: u64, path: &Path, version: u64) {
@@ -147,6 +145,45 @@ impl Loader {
     }
 }
 
+fn list(folder: &Path) -> io::Result<HashMap<u64, PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
+        entries => entries?,
+    };
+    let mut files = HashMap::new();
+    for entry in entries {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX)) {
+            files.insert(mirror_identity(name), path);
+        }
+    }
+    Ok(files)
+}
+
 fn read(path: &Path) -> Result<Assignment, Box<dyn std::error::Error>> {
     Ok(assignment::decode(&std::fs::read(path)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    #[test]
+    fn assignments_that_cannot_be_listed_are_not_taken_for_gone() {
+        let state = tempfile::tempdir().unwrap();
+        let (core, mut mail) = unbounded_channel();
+        let (thread, askers) = start(state.path(), vec![core]).unwrap();
+        let mirror = mirror_identity("m");
+        askers[0].one(mirror, 1);
+        assert!(
+            matches!(mail.blocking_recv(), Some(Mail::Gone { mirror: gone }) if gone == mirror),
+            "no folder, no mirror"
+        );
+        std::fs::write(state.path().join(FOLDER), "not a folder").unwrap();
+        askers[0].one(mirror, 2);
+        assert!(matches!(mail.blocking_recv(), Some(Mail::Unreadable { mirror: bad }) if bad == mirror));
+        drop(askers);
+        thread.join().unwrap();
+    }
 }
