@@ -95,8 +95,8 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     fn has_nothing_to_flush(&self) -> bool {
-        // The folder of a log without records may be lost: many thousand idle partitions must not cost as many syncs.
-        if self.is_empty() && self.reached.flushed >= self.next_offset {
+        // The folder of a log that never had records may be lost: many thousand idle partitions must not cost as many syncs.
+        if self.is_empty() && self.reached.flushed >= self.next_offset && self.unsynced.segments.is_empty() {
             return true;
         }
         self.reached.flushed >= self.reached.leo

@@ -281,3 +281,21 @@ fn the_log_end_does_not_enter_a_segment_whose_forerunner_could_not_be_closed() {
         assert!(stored.concat() == batches(0, 5, 2000));
     });
 }
+
+#[test]
+fn a_cut_down_to_the_first_offset_is_durable_too() {
+    tokio_uring::start(async {
+        let disk = Faulty::default();
+        let plan = Rc::clone(&disk.plan);
+        let home = home_on(disk);
+        let data = tempfile::tempdir().unwrap();
+        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        feed(&mut log, &home, &batches(0, 3, 500), Way::Runs(1000)).await;
+        log.flush().await.unwrap();
+        plan.synced.borrow_mut().clear();
+        log.cut(0).await.unwrap();
+        assert!(log.is_empty());
+        let synced = plan.synced.borrow().clone();
+        assert!(synced.iter().any(|name| name == "00000000000000000000.log"), "{synced:?}");
+    });
+}
