@@ -71,6 +71,12 @@ pub enum RetryCause {
         /// Kafka's error code.
         code: i16,
     },
+    /// An answer about partitions that the request did not name.
+    #[error("the broker answers for {count} partitions that were not asked for")]
+    Strangers {
+        /// How many.
+        count: u64,
+    },
     /// The peer lacks what mirroring needs.
     #[error("the broker does not serve {0}")]
     Unsupported(&'static str),

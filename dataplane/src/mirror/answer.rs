@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use twinlog_proto::channel::progress::FaultCode;
 use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::Message;
 use twinlog_proto::messages::fetch::{EpochEnd, PartitionHead};
+use twinlog_proto::messages::fetch_request::FetchRequest;
 use twinlog_proto::records::batches::BatchError;
 
 use super::align::{Verdict, parting};
@@ -15,7 +17,7 @@ use super::partition::{Need, Partition};
 use super::pump::Pump;
 use super::react::{Lasting, Reaction, SessionReaction, react, react_to_whole};
 use crate::disk::Disk;
-use crate::fault::Fault;
+use crate::fault::{Fault, RetryCause};
 use crate::limits::{CORRUPT_TRIES_MAX, PARTITION_TRIES_MAX};
 use crate::log::AppendStop;
 use crate::metrics::Counter;
@@ -94,13 +96,10 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             }
             Reaction::Report(code) => {
                 self.crew.pause(&partition);
-                if partition.suffer(code) {
-                    tracing::warn!(?partition, "the source answers {error}; trying again at long intervals");
-                    self.crew.shared.publish(&partition);
-                }
+                self.suffers(&partition, code, error);
             }
             Reaction::Reconnect => {
-                self.crew.pause(&partition);
+                self.wait(&partition, error, Lasting::Shows(FaultCode::PROTOCOL));
                 self.reconnect = true;
             }
         }
@@ -109,26 +108,46 @@ impl<T: Transport, D: Disk> Pump<T, D> {
 
     fn wait(&self, partition: &Rc<Partition<D>>, error: ErrorCode, lasting: Lasting) {
         let tries = self.crew.pause(partition);
-        if let Lasting::Fails(code) = lasting
-            && tries > PARTITION_TRIES_MAX
-        {
-            let what = format!("the source answers {error} for {partition:?}, {tries} times in a row");
-            self.crew.fail(partition, Fault::partition(code, what));
+        if tries <= PARTITION_TRIES_MAX {
+            return;
+        }
+        match lasting {
+            Lasting::Fails(code) => {
+                let what = format!("the source answers {error} for {partition:?}, {tries} times in a row");
+                self.crew.fail(partition, Fault::partition(code, what));
+            }
+            Lasting::Shows(code) => self.suffers(partition, code, error),
+        }
+    }
+
+    /// Shows what the partition suffers from while it goes on trying.
+    fn suffers(&self, partition: &Rc<Partition<D>>, code: FaultCode, error: ErrorCode) {
+        if partition.suffer(code) {
+            tracing::warn!(?partition, "the source answers {error}; trying again at long intervals");
+            self.crew.shared.publish(partition);
         }
     }
 
     /// The error of a whole answer.
-    pub(super) fn whole_refused(&mut self, error: ErrorCode) {
+    ///
+    /// # Errors
+    /// Another request would fare no better: it is tried again after a pause, over a new connection.
+    pub(super) fn whole_refused(&mut self, error: ErrorCode) -> Result<(), RetryCause> {
         tracing::debug!(broker = self.port.broker, %error, "the whole answer is refused");
-        match react_to_whole(error) {
-            SessionReaction::StartOver => self.session.start_over(),
-            SessionReaction::StartOverAndClose => self.session.start_over_and_close(),
-            SessionReaction::StartOverAndRefresh => {
-                self.session.start_over();
-                self.crew.refresh();
-            }
-            SessionReaction::Reconnect => self.reconnect = true,
+        let reaction = react_to_whole(error);
+        // A request that begins a session names none that could be lost.
+        if self.asked_all || reaction == SessionReaction::Reconnect {
+            return Err(RetryCause::Refused { request: FetchRequest::NAME, code: error.0 });
         }
+        if reaction == SessionReaction::StartOverAndClose {
+            self.session.start_over_and_close();
+        } else {
+            self.session.start_over();
+        }
+        if reaction == SessionReaction::StartOverAndRefresh {
+            self.crew.refresh();
+        }
+        Ok(())
     }
 
     /// The source says that our log is no prefix of its own. Nothing is cut without an order.

@@ -56,6 +56,8 @@ pub struct Pump<T: Transport, D: Disk> {
     pause: Backoff,
     /// When the request under way was sent and answered.
     pub(super) asked_at: Asked,
+    /// That request began a session.
+    pub(super) asked_all: bool,
     /// Requests so far: each full one begins at another topic.
     rotation: u32,
     /// The partitions answer with ids that this pump's version does not carry.
@@ -107,6 +109,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             reconnect: false,
             pause: Backoff::new(PAUSE_MS, CONNECT_PAUSE_MS_MAX),
             asked_at: Asked::default(),
+            asked_all: false,
             rotation: 0,
             names_only: false,
         }
@@ -341,6 +344,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
                 builder.borrow_mut().forget(number, topic, index);
             },
         );
+        self.asked_all = ask.session_epoch == FULL;
         let largest = self.session.largest();
         // A whole number of partitions' shares, so that the last one is not cut at the limit of the response.
         let bytes_max = (settings.response_bytes_max / largest).max(1).saturating_mul(largest);
@@ -367,6 +371,8 @@ pub(super) fn asks_offsets<D: Disk>(partition: &Partition<D>, now: Instant) -> b
     matches!(partition.need(now), Some(Need::Start | Need::Range))
 }
 
+/// The session epoch of a request that begins a session.
+const FULL: i32 = 0;
 /// The first pause after a lost connection, ms.
 const PAUSE_MS: u64 = 50;
 /// After so many failures in a row the broker's partitions show that it cannot be reached.

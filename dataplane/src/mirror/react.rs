@@ -21,8 +21,8 @@ pub enum Reaction {
 /// What becomes of an error that does not pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lasting {
-    /// It is tried for ever.
-    Never,
+    /// It is tried for ever; the partition shows this code after [`crate::limits::PARTITION_TRIES_MAX`] tries.
+    Shows(FaultCode),
     /// The partition fails with this code after [`crate::limits::PARTITION_TRIES_MAX`] tries.
     Fails(FaultCode),
 }
@@ -30,7 +30,7 @@ pub enum Lasting {
 /// The reaction to `error`, which is not `NONE`.
 #[must_use]
 pub fn react(error: ErrorCode) -> Reaction {
-    use Lasting::{Fails, Never};
+    use Lasting::{Fails, Shows};
     match error {
         ErrorCode::OFFSET_OUT_OF_RANGE => Reaction::AskRange,
         ErrorCode::CORRUPT_MESSAGE => Reaction::Wait(Fails(FaultCode::CHECKSUM)),
@@ -43,9 +43,11 @@ pub fn react(error: ErrorCode) -> Reaction {
         | ErrorCode::NOT_LEADER_OR_FOLLOWER
         | ErrorCode::REPLICA_NOT_AVAILABLE
         | ErrorCode::KAFKA_STORAGE_ERROR
-        | ErrorCode::FENCED_LEADER_EPOCH => Reaction::Refresh(Never),
+        | ErrorCode::FENCED_LEADER_EPOCH => Reaction::Refresh(Shows(FaultCode::NO_LEADER)),
         // The broker is behind the metadata: no storm of metadata requests for that.
-        ErrorCode::UNKNOWN_LEADER_EPOCH | ErrorCode::OFFSET_NOT_AVAILABLE => Reaction::Wait(Never),
+        ErrorCode::UNKNOWN_LEADER_EPOCH | ErrorCode::OFFSET_NOT_AVAILABLE => {
+            Reaction::Wait(Shows(FaultCode::NO_LEADER))
+        }
         ErrorCode::TOPIC_AUTHORIZATION_FAILED => Reaction::Report(FaultCode::NOT_AUTHORIZED),
         ErrorCode::UNSUPPORTED_COMPRESSION_TYPE => Reaction::Wait(Fails(FaultCode::UNSUPPORTED)),
         ErrorCode::OFFSET_MOVED_TO_TIERED_STORAGE => Reaction::Wait(Fails(FaultCode::PROTOCOL)),
@@ -53,7 +55,7 @@ pub fn react(error: ErrorCode) -> Reaction {
         | ErrorCode::UNSUPPORTED_VERSION
         | ErrorCode::INVALID_REQUEST
         | ErrorCode::NOT_CONTROLLER => Reaction::Reconnect,
-        ErrorCode::UNKNOWN_SERVER_ERROR => Reaction::Wait(Never),
+        ErrorCode::UNKNOWN_SERVER_ERROR => Reaction::Wait(Shows(FaultCode::PROTOCOL)),
         _ => Reaction::Wait(Fails(FaultCode::PROTOCOL)),
     }
 }
@@ -90,19 +92,19 @@ mod tests {
 
     #[test]
     fn every_code_that_a_source_may_send_has_a_reaction_of_its_kind() {
-        use Lasting::{Fails, Never};
+        use Lasting::{Fails, Shows};
         for (code, reaction) in [
             (1, Reaction::AskRange),
             (3, Reaction::Refresh(Fails(FaultCode::UNKNOWN_TOPIC))),
-            (6, Reaction::Refresh(Never)),
+            (6, Reaction::Refresh(Shows(FaultCode::NO_LEADER))),
             (29, Reaction::Report(FaultCode::NOT_AUTHORIZED)),
-            (56, Reaction::Refresh(Never)),
-            (74, Reaction::Refresh(Never)),
-            (75, Reaction::Wait(Never)),
-            (78, Reaction::Wait(Never)),
+            (56, Reaction::Refresh(Shows(FaultCode::NO_LEADER))),
+            (74, Reaction::Refresh(Shows(FaultCode::NO_LEADER))),
+            (75, Reaction::Wait(Shows(FaultCode::NO_LEADER))),
+            (78, Reaction::Wait(Shows(FaultCode::NO_LEADER))),
             (100, Reaction::Refresh(Fails(FaultCode::UNKNOWN_TOPIC))),
             (103, Reaction::Refresh(Fails(FaultCode::RECREATED))),
-            (-1, Reaction::Wait(Never)),
+            (-1, Reaction::Wait(Shows(FaultCode::PROTOCOL))),
             (9_999, Reaction::Wait(Fails(FaultCode::PROTOCOL))),
         ] {
             assert_eq!(react(ErrorCode(code)), reaction, "{code}");

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::fetch::walker::{FetchEvent, FetchWalker};
 use twinlog_proto::messages::fetch::{PartitionHead, PartitionTail, TopicRef};
 
@@ -35,8 +36,8 @@ struct Answer {
     /// Partitions that somebody else leads now; the brokers' endpoints come after them.
     moved: Vec<(u32, Leader)>,
     strangers: u64,
-    /// The whole answer is an error.
-    refused: bool,
+    /// The error that the whole answer is.
+    refused: ErrorCode,
 }
 
 impl<T: Transport, D: Disk> Pump<T, D> {
@@ -58,27 +59,20 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         }
         let answer = answer?;
         self.crew.shared.metrics.add(Counter::FetchResponses, 1);
-        if !answer.refused {
-            self.session.answered(answer.session_id);
-            self.meet_the_silent();
+        if !answer.refused.is_none() {
+            return self.whole_refused(answer.refused);
         }
+        self.session.answered(answer.session_id);
+        self.meet_the_silent();
         for (member, leader) in answer.moved {
             let partition = Rc::clone(&self.members[member as usize].partition);
             self.crew.lead(&partition, leader);
-        }
-        if answer.strangers > 0 {
-            tracing::warn!(
-                broker = self.port.broker,
-                answer.strangers,
-                "the answer names partitions that were not asked for"
-            );
-            self.reconnect = true;
         }
         if answer.throttle_ms > 0 {
             let pause_ms = u64::from(answer.throttle_ms.unsigned_abs()).min(THROTTLE_MS_MAX);
             self.port.pause(Duration::from_millis(pause_ms)).await;
         }
-        Ok(())
+        if answer.strangers > 0 { Err(RetryCause::Strangers { count: answer.strangers }) } else { Ok(()) }
     }
 
     fn at_once(&self) -> usize {
@@ -107,10 +101,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
                         return Err(RetryCause::Correlation { awaited, found: head.correlation_id });
                     }
                     (answer.session_id, answer.throttle_ms) = (head.session_id, head.throttle_ms);
-                    if !head.error.is_none() {
-                        answer.refused = true;
-                        self.whole_refused(head.error);
-                    }
+                    answer.refused = head.error;
                 }
                 FetchEvent::Partition(head) => {
                     conn.consume(taken);

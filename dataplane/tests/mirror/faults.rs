@@ -8,7 +8,7 @@ use twinlog_proto::ids::Uuid;
 use twinlog_proto::messages::fetch::EpochEnd;
 
 use crate::batches::{SourceLog, batch};
-use crate::source::Source;
+use crate::source::{Source, Twist};
 use crate::world::World;
 
 #[test]
@@ -277,4 +277,35 @@ fn a_mirror_that_leaves_is_no_fault_of_its_partitions() {
     }
     assert_eq!(world.counter(Counter::FaultsPartition), 0);
     world.stop_and_compare(&source);
+}
+
+#[test]
+fn an_error_that_lasts_is_shown_although_it_is_tried_for_ever() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000), SourceLog::of(10, 2, 5000)], 1);
+    source.change(|cluster| cluster.change = |_, index, _, part| part.error = if index == 0 { -1 } else { 0 });
+    let mut world = World::new(&source);
+    world.set("mirror.fetch.backoff.ms", "0");
+    world.assign();
+    world.wait(0, "shown to suffer", |p| p.fault == FaultCode::PROTOCOL && p.state == SlotState::Preparing);
+    world.wait(1, "caught up", |p| p.leo == 100 && p.fault == FaultCode::NONE);
+    source.change(|cluster| cluster.change = |_, _, _, _| {});
+    world.wait_caught_up(&source);
+    world.wait(0, "without fault", |p| p.fault == FaultCode::NONE);
+    world.stop_and_compare(&source);
+}
+
+#[test]
+fn a_source_that_refuses_every_request_is_left_in_peace_and_said() {
+    for code in [-1, 70, 71] {
+        let source = Source::start(vec![SourceLog::of(10, 2, 5000)], 1);
+        source.change(|cluster| cluster.twists = vec![Twist::Whole(code); 100_000]);
+        let mut world = World::new(&source);
+        world.assign();
+        world.wait(0, "said to be out of reach", |p| p.fault == FaultCode::UNREACHABLE);
+        let asked = source.change(|cluster| cluster.seen.len());
+        assert!(asked < 20, "{asked} requests that were refused with {code}");
+        source.change(|cluster| cluster.twists.clear());
+        world.wait_caught_up(&source);
+        world.stop_and_compare(&source);
+    }
 }

@@ -60,7 +60,8 @@ fn an_answer_to_another_request_is_not_taken() {
 
 #[test]
 fn a_lost_session_is_asked_for_again() {
-    let (_, source) = mirrors_past(vec![Twist::Honest, Twist::Honest, Twist::Whole(70), Twist::Whole(71)]);
+    let (_, source) =
+        mirrors_past(vec![Twist::Honest, Twist::Honest, Twist::Whole(70), Twist::Honest, Twist::Whole(71)]);
     let full = source.change(|cluster| cluster.seen.iter().filter(|request| request.session_epoch == 0).count());
     assert!(full >= 3, "{full} full requests");
 }
