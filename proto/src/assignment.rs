@@ -9,10 +9,8 @@
 
 pub use crate::messages::assignment::{AssignedPartition, AssignedSetting, AssignedTopic, Assignment};
 
-use crate::error::{DecodeError, EncodeError, Malformed};
-use crate::messages::Message;
-use crate::reader::Reader;
-use crate::writer::Writer;
+use crate::error::{DecodeError, EncodeError};
+use crate::sealed::Seal;
 
 /// The folder of the files in STATE.
 pub const FOLDER: &str = "assignments";
@@ -62,42 +60,24 @@ pub fn file_name(mirror: &str) -> String {
 /// # Errors
 /// When a text is longer than 32767 bytes.
 pub fn encode(assignment: &Assignment) -> Result<Vec<u8>, EncodeError> {
-    let mut body = Vec::new();
-    assignment.encode(&mut Writer::new(&mut body), VERSION)?;
-    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
-    let mut w = Writer::new(&mut out);
-    w.write_slice(&MAGIC);
-    w.write_i16(VERSION);
-    w.write_u32(crc32c::crc32c(&body));
-    w.write_slice(&body);
-    Ok(out)
+    SEAL.encode(assignment)
 }
 
-const HEADER_BYTES: usize = 4 + 2 + 4;
+const SEAL: Seal =
+    Seal { what: "assignment file", magic: MAGIC, no_magic: "the file does not start with TWLA", version: VERSION };
 
 /// Reads the content of an assignment file.
 ///
 /// # Errors
 /// When it is no assignment file, has a version that this code does not speak, or is damaged.
 pub fn decode(file: &[u8]) -> Result<Assignment, DecodeError> {
-    let mut r = Reader::new("assignment file", file);
-    if r.read_array()? != MAGIC {
-        return Err(DecodeError::rule("assignment file", 0, "the file does not start with TWLA"));
-    }
-    let version = r.read_i16()?;
-    let stored = r.read_u32()?;
-    let computed = crc32c::crc32c(r.rest());
-    if stored != computed {
-        return Err(r.error(Malformed::Checksum { stored, computed }));
-    }
-    let assignment = Assignment::decode(&mut r, version)?;
-    r.finish()?;
-    Ok(assignment)
+    SEAL.decode(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Malformed;
     use crate::ids::Uuid;
 
     fn sample() -> Assignment {

@@ -18,8 +18,8 @@ const MARKER_BYTES_MAX: usize = 256;
 const LEGACY_LENGTH_MIN: i32 = 14;
 /// The smallest length field of a batch: its header and no records.
 const LENGTH_MIN: i32 = (HEADER_BYTES - LENGTH_PREFIX_BYTES) as i32;
-const MARKER_ABORT: i16 = 0;
-const MARKER_COMMIT: i16 = 1;
+pub(crate) const MARKER_ABORT: i16 = 0;
+pub(crate) const MARKER_COMMIT: i16 = 1;
 
 /// What the caller lets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 
 pub mod checkpoint;
 pub mod clean_shutdown;
+pub mod coordinator;
 pub mod kraft;
 pub mod leader_epochs;
 pub mod meta_properties;

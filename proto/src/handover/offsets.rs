@@ -1,0 +1,153 @@
+//! pure: which committed offsets in `__consumer_offsets` cannot stay as they are, as the group coordinator would load them: an offset
+//! committed in a transaction counts from its marker on, and only if nothing was committed for the same partition after it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::resolve::{Clamp, ClampedOffset, PartitionEnd, ResolveError};
+use crate::error::{DecodeError, EncodeError};
+use crate::records::batch::BatchHeader;
+use crate::records::batches::EndMarker;
+use crate::records::record::records;
+use crate::storage::coordinator::offsets::{self, OffsetCommitKey, OffsetCommitValue, OffsetsKey};
+
+/// Offsets beyond the end of their log, or pending in a transaction, that are kept at once.
+const COMMITS_MAX: usize = 1_000_000;
+
+/// An offset that a group committed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Commit {
+    record_type: i16,
+    pub(super) key: OffsetCommitKey,
+    version: i16,
+    value: OffsetCommitValue,
+}
+
+/// Group, topic, partition.
+type Name = (String, String, i32);
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub(super) struct OffsetsLog {
+    /// By the partition of `__consumer_offsets`: committed, and not as it must be.
+    candidates: BTreeMap<(usize, Name), Commit>,
+    /// Committed in a transaction that has not ended, by partition and producer. What is as it must be is here too: it replaces
+    /// what is not once it counts.
+    pending: HashMap<(usize, i64), HashMap<Name, Commit>>,
+    pending_count: usize,
+}
+
+impl OffsetsLog {
+    /// Takes a batch of the partition at `at`; `end_of` finds a partition that is handed over.
+    pub(super) fn take_batch<'a>(
+        &mut self,
+        at: usize,
+        header: &BatchHeader,
+        marker: Option<EndMarker>,
+        bytes: &[u8],
+        end_of: impl Fn(&str, i32) -> Option<&'a PartitionEnd>,
+    ) -> Result<(), DecodeError> {
+        if let Some(marker) = marker {
+            self.end_transaction(at, header.producer_id, marker.commit, &end_of);
+            return Ok(());
+        }
+        if header.is_control() {
+            return Ok(());
+        }
+        for record in records(bytes, header.record_count) {
+            let record = record?;
+            let Some(OffsetsKey::Offset { record_type, key }) = record.key.map(offsets::decode_key).transpose()? else {
+                continue;
+            };
+            let Some(end) = end_of(&key.topic, key.partition) else { continue };
+            let name = (key.group.clone(), key.topic.clone(), key.partition);
+            let value = record.value.map(offsets::decode_value).transpose()?;
+            let commit = value.map(|(version, value)| Commit { record_type, key, version, value });
+            if header.is_transactional() {
+                // A group's offset is never removed within a transaction.
+                let Some(commit) = commit else { continue };
+                let new = self.pending.entry((at, header.producer_id)).or_default().insert(name, commit).is_none();
+                self.pending_count += usize::from(new);
+                continue;
+            }
+            self.forget_pending(at, &name);
+            self.commit(at, name, commit, end);
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_bound(&self) -> Result<(), ResolveError> {
+        if self.candidates.len() + self.pending_count > COMMITS_MAX {
+            let what = "offsets of groups beyond the end of their logs, or in open transactions";
+            return Err(ResolveError::TooMuch { what, max: COMMITS_MAX });
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, at: usize, name: Name, commit: Option<Commit>, end: &PartitionEnd) {
+        match commit {
+            Some(commit) if commit.is_beyond(end) => drop(self.candidates.insert((at, name), commit)),
+            _ => drop(self.candidates.remove(&(at, name))),
+        }
+    }
+
+    /// An offset that is committed later without a transaction wins over the pending one, whenever that is committed.
+    fn forget_pending(&mut self, at: usize, name: &Name) {
+        if self.pending_count == 0 {
+            return;
+        }
+        for ((place, _), commits) in &mut self.pending {
+            if *place == at && commits.remove(name).is_some() {
+                self.pending_count -= 1;
+            }
+        }
+    }
+
+    /// The producer's transaction ends in the partition at `at`.
+    pub(super) fn end_transaction<'a>(
+        &mut self,
+        at: usize,
+        producer_id: i64,
+        commit: bool,
+        end_of: &impl Fn(&str, i32) -> Option<&'a PartitionEnd>,
+    ) {
+        let Some(pending) = self.pending.remove(&(at, producer_id)) else { return };
+        self.pending_count -= pending.len();
+        if !commit {
+            return;
+        }
+        for (name, commit) in pending {
+            if let Some(end) = end_of(&name.1, name.2) {
+                self.commit(at, name, Some(commit), end);
+            }
+        }
+    }
+
+    /// The offsets that are not as they must be, with the partition of `__consumer_offsets` that holds them.
+    pub(super) fn candidates(self) -> impl Iterator<Item = (usize, Commit)> {
+        self.candidates.into_iter().map(|((at, _), commit)| (at, commit))
+    }
+}
+
+impl Commit {
+    /// Whether the offset or its epoch is one that this log does not have. An offset of another topic of the same name is none of ours:
+    /// a broker does not give it out.
+    fn is_beyond(&self, end: &PartitionEnd) -> bool {
+        let of_another =
+            !self.value.topic_id.is_zero() && !end.topic_id.is_zero() && self.value.topic_id != end.topic_id;
+        !of_another && (self.value.offset > end.end_offset || self.value.leader_epoch > end.leader_epoch)
+    }
+
+    /// The record that puts it right in a log that ends at `new_end` once everything is appended; none when nothing changes.
+    pub(super) fn clamp(&self, new_end: i64) -> Result<Option<Clamp>, EncodeError> {
+        let to = self.value.offset.min(new_end);
+        // What was appended here has another epoch than what the source has there: by its epoch a consumer would be sent back.
+        let leader_epoch = self.value.leader_epoch;
+        if to == self.value.offset && leader_epoch < 0 {
+            return Ok(None);
+        }
+        let value = OffsetCommitValue { offset: to, leader_epoch: -1, ..self.value.clone() };
+        let record = (offsets::encode_key(self.record_type, &self.key)?, offsets::encode_value(self.version, &value)?);
+        let OffsetCommitKey { group, topic, partition } = self.key.clone();
+        Ok(Some((record, ClampedOffset { group, topic, partition, from: self.value.offset, to, leader_epoch })))
+    }
+}

@@ -1,0 +1,133 @@
+//! Offsets of groups: which are changed, and to what.
+
+use super::*;
+use crate::storage::coordinator::offsets::{self, OffsetCommitKey, OffsetCommitValue};
+
+/// The log of `__consumer_offsets-0`.
+#[derive(Default)]
+struct Offsets(Vec<u8>, i64);
+
+impl Offsets {
+    fn commit(self, offset: i64) -> Self {
+        self.append(plain::header(0, 1, 0, 1000), Some((4, offset, 3, TOPIC_ID)))
+    }
+
+    fn pending(self, producer_id: i64, offset: i64) -> Self {
+        let header = BatchHeader { producer_id, producer_epoch: 0, ..plain::header(0, 1, 0x10, 1000) };
+        self.append(header, Some((4, offset, 3, TOPIC_ID)))
+    }
+
+    fn append(mut self, header: BatchHeader, value: Option<(i16, i64, i32, Uuid)>) -> Self {
+        let key = OffsetCommitKey { group: "g".into(), topic: "orders".into(), partition: 0 };
+        let value = value.map(|(version, offset, leader_epoch, topic_id)| {
+            let value =
+                OffsetCommitValue { offset, leader_epoch, topic_id, metadata: "m".into(), ..Default::default() };
+            offsets::encode_value(version, &value).unwrap()
+        });
+        let (key, header) = (offsets::encode_key(1, &key).unwrap(), BatchHeader { base_offset: self.1, ..header });
+        plain::encode(&mut self.0, header, [(Some(&key[..]), value.as_deref())]);
+        self.1 += 1;
+        self
+    }
+
+    fn marker(mut self, producer_id: i64, commit: bool) -> Self {
+        let marker = Marker { producer_id, producer_epoch: 0, commit, coordinator_epoch: 0 };
+        let appended = Appended {
+            topic: CONSUMER_OFFSETS.into(),
+            partition: 0,
+            end_offset: self.1,
+            leader_epoch: 1,
+            markers: vec![marker],
+            records: Vec::new(),
+        };
+        self.0.extend(batches::encode(&appended, 1000));
+        self.1 += 1;
+        self
+    }
+
+    /// What is changed, with the topic's log ending at 90 and `open` transactions in the partition of offsets.
+    fn clamped(self, open: Vec<ProducerEntry>, state: &[u8]) -> Vec<ClampedOffset> {
+        let ends = vec![
+            end("orders", 90, Vec::new()),
+            end(CONSUMER_OFFSETS, self.1, open),
+            end(TRANSACTION_STATE, 50, Vec::new()),
+        ];
+        let mut resolver = Resolver::new(ends.clone()).unwrap();
+        resolver.take(TRANSACTION_STATE, 0, state).unwrap();
+        assert_eq!(resolver.take(CONSUMER_OFFSETS, 0, &self.0).unwrap(), self.0.len());
+        let found = resolver.resolve(NOW_MS).unwrap();
+        nothing_is_left_open(&ends, &found);
+        let written = found.appended.iter().filter(|a| a.topic == CONSUMER_OFFSETS).flat_map(|a| &a.records);
+        let written: Vec<_> = written.map(|(_, value)| offsets::decode_value(value).unwrap()).collect();
+        assert_eq!(written.len(), found.clamped.len());
+        for ((version, value), clamped) in written.iter().zip(&found.clamped) {
+            assert_eq!((value.offset, value.leader_epoch, value.metadata.as_str()), (clamped.to, -1, "m"));
+            assert!(*version < 4 || value.topic_id == TOPIC_ID, "the id stays");
+        }
+        found.clamped
+    }
+}
+
+fn changes(clamped: &[ClampedOffset]) -> Vec<(i64, i64)> {
+    clamped.iter().map(|each| (each.from, each.to)).collect()
+}
+
+#[test]
+fn an_offset_beyond_the_end_is_lowered_to_it_and_no_other_is_touched() {
+    assert_eq!(changes(&Offsets::default().commit(95).clamped(vec![], &[])), [(95, 90)]);
+    assert_eq!(changes(&Offsets::default().commit(90).clamped(vec![], &[])), []);
+    // The last one counts.
+    assert_eq!(changes(&Offsets::default().commit(95).commit(80).clamped(vec![], &[])), []);
+    assert_eq!(changes(&Offsets::default().commit(80).commit(95).clamped(vec![], &[])), [(95, 90)]);
+    let removed = Offsets::default().commit(95).append(plain::header(0, 1, 0, 1000), None);
+    assert_eq!(changes(&removed.clamped(vec![], &[])), []);
+}
+
+#[test]
+fn a_leader_epoch_that_is_not_known_here_becomes_unknown() {
+    let commit =
+        |version, epoch| Offsets::default().append(plain::header(0, 1, 0, 1000), Some((version, 80, epoch, TOPIC_ID)));
+    let clamped = commit(3, 6).clamped(vec![], &[]);
+    assert_eq!((changes(&clamped), clamped[0].leader_epoch), (vec![(80, 80)], 6));
+    assert_eq!(changes(&commit(3, 5).clamped(vec![], &[])), []);
+    assert_eq!(changes(&commit(0, 6).clamped(vec![], &[])), [], "version 0 has no epoch");
+}
+
+#[test]
+fn an_offset_of_another_topic_of_the_same_name_stays() {
+    let other = Offsets::default().append(plain::header(0, 1, 0, 1000), Some((4, 95, 3, Uuid([9; 16]))));
+    assert_eq!(changes(&other.clamped(vec![], &[])), []);
+}
+
+#[test]
+fn an_offset_in_a_transaction_counts_from_its_marker_on() {
+    let begun = || Offsets::default().commit(80).pending(PRODUCER, 95);
+    assert_eq!(changes(&begun().marker(PRODUCER, true).clamped(vec![], &[])), [(95, 90)]);
+    assert_eq!(changes(&begun().marker(PRODUCER, false).clamped(vec![], &[])), []);
+    // Committed without a transaction meanwhile: that one is newer in the log.
+    assert_eq!(changes(&begun().commit(81).marker(PRODUCER, true).clamped(vec![], &[])), []);
+    // A good one replaces a bad one.
+    let bad = Offsets::default().commit(95).pending(PRODUCER, 80).marker(PRODUCER, true);
+    assert_eq!(changes(&bad.clamped(vec![], &[])), []);
+}
+
+#[test]
+fn an_offset_in_a_transaction_that_is_ended_here_counts_as_that_ends() {
+    let open_here = || vec![open(PRODUCER, EPOCH, 1)];
+    let begun = || Offsets::default().commit(80).pending(PRODUCER, 95);
+    let committed = log_of(&[state(PrepareCommit, EPOCH + 1)]);
+    assert_eq!(changes(&begun().clamped(open_here(), &committed)), [(95, 90)]);
+    let ongoing = log_of(&[state(Ongoing, EPOCH)]);
+    assert_eq!(changes(&begun().clamped(open_here(), &ongoing)), []);
+}
+
+#[test]
+fn an_offset_may_be_that_of_the_end_with_the_markers() {
+    let ends = vec![end("orders", 90, vec![open(PRODUCER, EPOCH, 70)]), end(CONSUMER_OFFSETS, 9, Vec::new())];
+    let log = Offsets::default().commit(91).0;
+    let mut resolver = Resolver::new(ends).unwrap();
+    resolver.take(CONSUMER_OFFSETS, 0, &log).unwrap();
+    let found = resolver.resolve(NOW_MS).unwrap();
+    // The offset stays, but by its epoch a consumer would be sent back behind the marker.
+    assert_eq!((changes(&found.clamped), found.clamped[0].leader_epoch), (vec![(91, 91)], 3));
+}
