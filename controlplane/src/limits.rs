@@ -180,6 +180,11 @@ pub const GROUP_OFFSETS_PER_STEP: usize = 10_000;
 /// Settings of one topic that are kept.
 pub const TOPIC_CONFIGS_MAX: usize = 200;
 
+/// Bytes of a file that a node's metadata begins with: 500,000 partitions fit.
+pub const METADATA_SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a used node's metadata log that are read to name its topics.
+pub const METADATA_LOG_READ_BYTES_MAX: u64 = 64 << 20;
+
 /// First and largest delay before a failed partition is tried again; the delay is drawn from `0..=limit`.
 pub const RETRY_INITIAL_MS: u64 = 1_000;
 /// See [`RETRY_INITIAL_MS`].

@@ -14,6 +14,7 @@ use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
+use crate::random;
 use crate::rpc::Endpoint;
 use crate::rpc::authorize::{ANONYMOUS, Authorizer, Who};
 use crate::server::budget::Budget;
@@ -31,7 +32,6 @@ use crate::sync;
 use crate::watch;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -249,11 +249,7 @@ fn cluster_id(state: &Path) -> Result<String, Fatal> {
             }
         },
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
-            let random = || RandomState::new().hash_one(NODE_ID).to_be_bytes();
-            let mut bytes = [0; 16];
-            bytes[..8].copy_from_slice(&random());
-            bytes[8..].copy_from_slice(&random());
-            let id = Uuid(bytes).to_string();
+            let id = random::uuid().to_string();
             files::replace(&path, format!("{id}\n").as_bytes()).map_err(|cause| fatal(&cause))?;
             Ok(id)
         }
