@@ -117,3 +117,6 @@ fn unwritable(path: &Path, cause: &io::Error) -> Problem {
     let remedy = "run this as root or as the user who owns the directory, and look for free space";
     Problem::new(format_args!("{} cannot be written", path.display()), cause, remedy)
 }
+
+#[cfg(test)]
+mod tests;

@@ -258,3 +258,6 @@ pub fn read_node(path: &Path) -> Result<Node, Vec<Problem>> {
         Err(cause) => Err(vec![unreadable(path, &cause)]),
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;
