@@ -131,21 +131,23 @@ pub fn measure(args: &Floor) -> Result<Figures, FloorError> {
     }
     let mut ring = Ring::new(args.pieces.into()).map_err(refused("set up io_uring"))?;
     without.extend_from_slice(ring.without());
-    let output = match args.mode {
+    let asker = asker(args)?;
+    let expected_bytes = if args.mode == FloorMode::Write { args.content.bytes } else { asker.stream_bytes() };
+    let mut output = match args.mode {
         FloorMode::Receive => None,
-        FloorMode::All | FloorMode::Write => {
-            Some(Output::create(&args.dir, args.files, expected_bytes(args)?, &mut without)?)
-        }
+        FloorMode::All | FloorMode::Write => Some(Output::create(&args.dir, args.files, expected_bytes, &mut without)?),
     };
     let cpu_before = cpu_seconds()?;
     let start = Instant::now();
-    let (bytes, batches) = match source {
-        None => (write_only(args, &mut ring, output)?, 0),
-        Some((address, _alive)) => {
-            let stream = receive(args, &mut ring, output, address)?;
+    let (bytes, batches) = match &source {
+        None => (write_only(args, &mut ring, output.as_mut())?, 0),
+        Some((address, _)) => {
+            let stream = receive(args, &mut ring, output.as_mut(), asker, *address)?;
             (stream.bytes, stream.batches)
         }
     };
+    // Before the files go, which takes a disk as long as a good part of writing them, and before the source does: a mirror that
+    // is measured has neither behind it.
     let seconds = start.elapsed().as_secs_f64();
     let cpu = cpu_seconds()? - cpu_before;
     Ok(Figures {
@@ -170,12 +172,8 @@ fn asker(args: &Floor) -> Result<Asker, FloorError> {
     Ok(Asker::new(&content.topic, content.partitions, batches_each(content), &batches))
 }
 
-fn expected_bytes(args: &Floor) -> Result<u64, FloorError> {
-    if args.mode == FloorMode::Write { Ok(args.content.bytes) } else { Ok(asker(args)?.stream_bytes()) }
-}
-
-fn write_only(args: &Floor, ring: &mut Ring, output: Option<Output>) -> Result<u64, FloorError> {
-    let Some(mut output) = output else { return Ok(0) };
+fn write_only(args: &Floor, ring: &mut Ring, output: Option<&mut Output>) -> Result<u64, FloorError> {
+    let Some(output) = output else { return Ok(0) };
     let total = args.content.bytes.next_multiple_of(PIECE_BYTES as u64);
     let mut free: Vec<usize> = (0..ring.pieces()).collect();
     free.iter().for_each(|&piece| ring.piece(piece).fill(piece as u8 | 1));
@@ -263,11 +261,12 @@ impl Input {
 fn receive(
     args: &Floor,
     ring: &mut Ring,
-    mut output: Option<Output>,
+    mut output: Option<&mut Output>,
+    asker: Asker,
     address: SocketAddr,
 ) -> Result<Stream, FloorError> {
     let failed = || refused(format!("talk to the source at {address}"));
-    let mut input = Input::connect(address, asker(args)?, args.receive_buffer as usize).map_err(failed())?;
+    let mut input = Input::connect(address, asker, args.receive_buffer as usize).map_err(failed())?;
     let mut free: Vec<usize> = (0..ring.pieces()).collect();
     let mut done = Vec::new();
     loop {

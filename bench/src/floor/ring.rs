@@ -21,7 +21,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 const WRITE_BIT: u64 = 1 << 32;
 
 /// What an operation came to.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Done {
     /// The piece, which is at rest again.
     pub(super) piece: usize,
