@@ -117,6 +117,9 @@ pub fn with_source(dir: &Path, source: &mut Refetch, end: i64) -> Result<Verdict
     let mut log = LocalLog::open(dir)?;
     let (mut local, mut batches, mut bytes) = (LocalBatch::default(), 0, 0);
     let mut local_end = log.base_offset();
+    if local_end > source.log_start() {
+        return Ok(different(dir, &format!("begins at offset {local_end}, the source at {}", source.log_start())));
+    }
     loop {
         if let Some(what) = next(&mut log, &mut local, dir)? {
             return Ok(what);
@@ -173,6 +176,7 @@ mod tests {
 
     use super::*;
     use crate::source::batches::Shape;
+    use crate::source::broker::{Broker, Config};
 
     fn batches() -> Batches {
         Batches::new(Shape { seed: 9, batch_bytes: 300, record_bytes: 50, leader_epoch: 0 }).unwrap()
@@ -221,6 +225,31 @@ mod tests {
         assert!(verdict(&dir, 3).contains("DIFFERENT"));
         fs::write(&file, [&good[..], &[0; 100]].concat()).unwrap();
         assert!(verdict(&dir, 3).contains("DIFFERENT"), "a file that was not cut to its length");
+    }
+
+    #[test]
+    fn a_copy_that_begins_behind_its_source_is_no_copy() {
+        let config = Config {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            topic: "t".into(),
+            topics: 1,
+            topics_with_data: 1,
+            partitions: 5,
+            batches_each: 7,
+            shape: *batches().shape(),
+            core: None,
+        };
+        let source = Broker::start(config).unwrap();
+        let remote = again::partitions(&source.address().to_string(), &[]).unwrap().swap_remove(4);
+        let compare = |dir: &tempfile::TempDir| {
+            let mut again = Refetch::new(remote.clone()).unwrap();
+            with_source(dir.path(), &mut again, remote.end).unwrap().to_string()
+        };
+        let dir = folder(&[3, 4]);
+        assert_eq!(compare(&dir), "verdict: identical (7 batches, 2100 bytes)");
+        fs::remove_file(dir.path().join(format!("{:020}.log", 0))).unwrap();
+        let said = compare(&dir);
+        assert!(said.contains("DIFFERENT") && said.contains("begins at offset"), "{said}");
     }
 
     #[test]
