@@ -32,9 +32,8 @@ impl Place {
     /// When it cannot be made.
     pub fn create(dir: Option<&Path>, keep: bool) -> io::Result<Self> {
         // Planes are started with it, so it must not depend on where they run.
-        let root = parent(dir).canonicalize()?.join(format!("twinlog-run-{}", std::process::id()));
-        fs::create_dir(&root)?;
-        let place = Self { root, keep };
+        let parent = parent(dir).canonicalize()?;
+        let place = Self { root: make_new(&parent)?, keep };
         fs::create_dir(place.data())?;
         fs::create_dir(place.state())?;
         Ok(place)
@@ -75,11 +74,39 @@ impl Place {
     }
 }
 
+/// Makes the first folder of this process that is not there yet: a process may run more than once and keep them all.
+fn make_new(parent: &Path) -> io::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let root = parent.join(format!("twinlog-run-{}-{number}", std::process::id()));
+        match fs::create_dir(&root) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            made => return made.map(|()| root),
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep {
             // What cannot be removed now is named like a leftover.
             fs::remove_dir_all(&self.root).unwrap_or_default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_kept_leaves_room_for_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let create = |keep| Place::create(Some(dir.path()), keep).unwrap();
+        let (kept, other) = (create(true), create(false));
+        assert_ne!(kept.root(), other.root());
+        let (kept, gone) = (kept.root().to_owned(), other.root().to_owned());
+        drop(other);
+        assert!(kept.is_dir() && !gone.exists());
     }
 }
