@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, DescribeMirrorsResponse};
+use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, DescribeMirrorsResponse, PartitionDetail};
 use twinlog_proto::messages::last_mirrored_offsets::LastMirroredOffsetsRequest;
-use twinlog_proto::messages::list_mirrors::ListMirrorsRequest;
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, TopicData as StartTopic};
 use twinlog_proto::messages::stop_mirror_topics::{StopMirrorTopicsRequest, TopicData as StopTopic};
 
 use super::peer::Peer;
+use super::probes::Probes;
 use super::table::{Row, quantile};
 use super::{Size, crowd};
 use crate::args::{Content, Run};
@@ -22,7 +22,6 @@ use crate::spawn::Source;
 const MIRROR: &str = "bench";
 const ASKED: u32 = 100;
 const POLL: Duration = Duration::from_millis(200);
-const PROBE_EVERY: Duration = Duration::from_millis(10);
 /// The longest that starting or stopping may take.
 const CHANGE_MAX: Duration = Duration::from_secs(300);
 const IDLE_LOOK: Duration = Duration::from_secs(10);
@@ -72,9 +71,8 @@ fn start(planes: &Planes, size: Size) -> Result<Vec<Row>, RunError> {
     let asked = thread::spawn(move || Peer::connect(&listen)?.ask(&request));
     let (reached, mut probes) = until_all(planes, size, "MIRRORING", began)?;
     let (answer, answered) = asked.join().map_err(|_panic| RunError::Planes("a thread panicked".into()))??;
-    if let Some(refused) = answer.topics.iter().find(|topic| topic.error_code != 0) {
-        return Err(RunError::Planes(format!("topic {} was refused: {:?}", refused.name, answer.error_message)));
-    }
+    let refused = answer.topics.iter().find(|topic| topic.error_code != 0).map(|topic| (&topic.name, topic.error_code));
+    is_taken(answer.error_code, answer.error_message.as_deref(), refused)?;
     Ok(vec![
         Row::goal("from `topics start` to all MIRRORING", 30.0, reached.as_secs_f64(), "s"),
         Row::told("  until it was answered", answered.as_secs_f64(), "s"),
@@ -90,7 +88,9 @@ fn stop(planes: &Planes, size: Size) -> Result<Vec<Row>, RunError> {
     let (listen, began) = (planes.listen().to_owned(), Instant::now());
     let asked = thread::spawn(move || Peer::connect(&listen)?.ask(&request));
     let (reached, mut probes) = until_all(planes, size, "STOPPED", began)?;
-    let (_, answered) = asked.join().map_err(|_panic| RunError::Planes("a thread panicked".into()))??;
+    let (answer, answered) = asked.join().map_err(|_panic| RunError::Planes("a thread panicked".into()))??;
+    let refused = answer.topics.iter().find(|topic| topic.error_code != 0).map(|topic| (&topic.name, topic.error_code));
+    is_taken(answer.error_code, answer.error_message.as_deref(), refused)?;
     Ok(vec![
         Row::told("from `topics stop` to all STOPPED", reached.as_secs_f64(), "s"),
         Row::told("  until it was answered", answered.as_secs_f64(), "s"),
@@ -98,44 +98,70 @@ fn stop(planes: &Planes, size: Size) -> Result<Vec<Row>, RunError> {
     ])
 }
 
+/// What is refused took no time worth telling.
+fn is_taken(code: i16, message: Option<&str>, topic: Option<(&String, i16)>) -> Result<(), RunError> {
+    match topic {
+        _ if code != 0 => Err(RunError::Planes(format!("the request was refused with error {code}: {message:?}"))),
+        Some((name, code)) => Err(RunError::Planes(format!("topic {name} was refused with error {code}: {message:?}"))),
+        None => Ok(()),
+    }
+}
+
 /// Waits until every partition is in `state`, and meanwhile asks small things; gives the time and how long those took, in ms.
 fn until_all(planes: &Planes, size: Size, state: &str, began: Instant) -> Result<(Duration, Vec<f64>), RunError> {
-    let mut probes = Vec::new();
-    let (mut prober, mut looker) = (Peer::connect(planes.listen())?, Peer::connect(planes.listen())?);
-    let mut looked = Instant::now();
+    let probes = Probes::start(planes.listen())?;
+    let reached = reach_all(planes, size, state, began);
+    let took_ms = probes.end();
+    Ok((reached?, took_ms?))
+}
+
+fn reach_all(planes: &Planes, size: Size, state: &str, began: Instant) -> Result<Duration, RunError> {
+    let mut peer = Peer::connect(planes.listen())?;
     loop {
         crate::run::check_interrupted()?;
-        let (_, took) = prober.ask(&ListMirrorsRequest::default())?;
-        probes.push(took.as_secs_f64() * 1e3);
-        if looked.elapsed() >= POLL {
-            let (answer, _) = looker.ask(&DescribeMirrorsRequest::default())?;
-            let (reached, failed) = (count(&answer, state), count(&answer, "FAILED"));
-            if reached == size.all() {
-                return Ok((began.elapsed(), probes));
-            }
-            if began.elapsed() > CHANGE_MAX {
-                let (all, said) = (size.all(), planes.last_lines());
-                let why = format!("{reached} of {all} partitions are {state}, {failed} FAILED\n{said}");
-                return Err(RunError::Planes(why));
-            }
-            looked = Instant::now();
+        let (answer, _) = peer.ask(&DescribeMirrorsRequest::default())?;
+        let (reached, failed) = (count(&answer, state), count(&answer, "FAILED"));
+        if reached == size.all() {
+            return Ok(began.elapsed());
         }
-        thread::sleep(PROBE_EVERY);
+        if began.elapsed() > CHANGE_MAX {
+            let (all, said) = (size.all(), planes.last_lines());
+            let why = format!("{reached} of {all} partitions are {state}, {failed} FAILED\n{said}");
+            return Err(RunError::Planes(why));
+        }
+        thread::sleep(POLL);
     }
 }
 
 fn count(answer: &DescribeMirrorsResponse, state: &str) -> u64 {
-    let partitions = answer.mirrors.iter().flat_map(|mirror| &mirror.topics).flat_map(|topic| &topic.partitions);
-    partitions.filter(|partition| partition.state == state).count() as u64
+    described(answer).filter(|partition| partition.state == state).count() as u64
+}
+
+/// All partitions of an answer.
+pub(super) fn described(answer: &DescribeMirrorsResponse) -> impl Iterator<Item = &PartitionDetail> {
+    answer.mirrors.iter().flat_map(|mirror| &mirror.topics).flat_map(|topic| &topic.partitions)
+}
+
+/// An answer that leaves something out is faster than it should be.
+pub(super) fn is_whole(what: &str, told: usize, wanted: u64) -> Result<(), RunError> {
+    if told as u64 == wanted {
+        return Ok(());
+    }
+    Err(RunError::Planes(format!("{what} told of {told} of {wanted} partitions: its time says nothing")))
 }
 
 fn questions(listen: &str, size: Size) -> Result<Vec<Row>, RunError> {
     let mut peer = Peer::connect(listen)?;
     let (mut describe, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..ASKED {
-        describe.push(peer.ask(&DescribeMirrorsRequest::default())?.1.as_secs_f64() * 1e3);
+        let (answer, took) = peer.ask(&DescribeMirrorsRequest::default())?;
+        is_whole("DescribeMirrors", described(&answer).count(), size.all())?;
+        describe.push(took.as_secs_f64() * 1e3);
         let all = LastMirroredOffsetsRequest { mirror_name: MIRROR.to_owned(), topics: Vec::new() };
-        ends.push(peer.ask(&all)?.1.as_secs_f64() * 1e3);
+        let (answer, took) = peer.ask(&all)?;
+        let told = answer.topics.iter().flat_map(|topic| &topic.partitions).filter(|end| end.error_code == 0);
+        is_whole("LastMirroredOffsets", told.count(), size.all())?;
+        ends.push(took.as_secs_f64() * 1e3);
     }
     let what = |name: &str, share: &str| format!("{name} of all {} partitions, {share}", size.all());
     Ok(vec![

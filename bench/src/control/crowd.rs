@@ -3,9 +3,13 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use twinlog_proto::messages::Message;
 use twinlog_proto::messages::describe_mirrors::DescribeMirrorsRequest;
 
 use super::Size;
+use super::cluster::{described, is_whole};
 use super::peer::{Peer, encoded};
 use super::table::{Row, quantile};
 use crate::run::RunError;
@@ -13,6 +17,8 @@ use crate::run::RunError;
 const IDLE: usize = 1_000;
 const IN_FLIGHT: usize = 200;
 const DURATION: Duration = Duration::from_secs(5);
+/// One of so many answers is looked into, beside the first ones: to read them all would take the machine from who is measured.
+const LOOK_EVERY: usize = 64;
 
 /// Opens the idle connections, keeps requests for one topic each in flight on the others, and looks at who answered them.
 ///
@@ -20,34 +26,41 @@ const DURATION: Duration = Duration::from_secs(5);
 /// When the control plane does not answer.
 pub fn measure(listen: &str, pid: u32, size: Size) -> Result<Vec<Row>, RunError> {
     let idle: Vec<Peer> = (0..IDLE).filter_map(|_| Peer::connect(listen).ok()).collect();
-    let mut peers = Vec::with_capacity(IN_FLIGHT);
+    let mut askers = Vec::with_capacity(IN_FLIGHT);
     for at in 0..IN_FLIGHT {
         let topic = size.topic(at as u32 % size.topics);
         let request = DescribeMirrorsRequest { topic_names: vec![topic], ..DescribeMirrorsRequest::default() };
-        peers.push((Peer::connect(listen)?, encoded(&request)?, Instant::now()));
+        askers.push(Asker { peer: Peer::connect(listen)?, request: encoded(&request)?, asked_at: Instant::now() });
     }
     let before = threads(pid);
     let began = Instant::now();
-    for (peer, request, asked_at) in &mut peers {
-        *asked_at = Instant::now();
-        peer.send(request)?;
-    }
+    askers.iter_mut().try_for_each(Asker::ask)?;
     let mut took_ms = Vec::new();
-    'all: loop {
-        for (peer, request, asked_at) in &mut peers {
-            peer.receive()?;
-            took_ms.push(asked_at.elapsed().as_secs_f64() * 1e3);
-            if began.elapsed() >= DURATION {
-                break 'all;
+    // Who was asked is waited for: the slowest answers are those that come last.
+    while !askers.is_empty() {
+        crate::run::check_interrupted()?;
+        for at in answered(&askers)?.into_iter().rev() {
+            let asker = &mut askers[at];
+            asker.peer.receive()?;
+            took_ms.push(asker.asked_at.elapsed().as_secs_f64() * 1e3);
+            if took_ms.len() < IN_FLIGHT || took_ms.len().is_multiple_of(LOOK_EVERY) {
+                let answer = asker.peer.answer::<DescribeMirrorsRequest>(*DescribeMirrorsRequest::VERSIONS.end())?;
+                is_whole("DescribeMirrors of one topic", described(&answer).count(), size.partitions.into())?;
             }
-            *asked_at = Instant::now();
-            peer.send(request)?;
+            if began.elapsed() < DURATION {
+                asker.ask()?;
+            } else {
+                drop(askers.swap_remove(at));
+            }
         }
     }
     let seconds = began.elapsed().as_secs_f64();
     let busy: Vec<u64> = {
         let after = threads(pid);
-        after.iter().map(|(id, ticks)| ticks - before.iter().find(|(b, _)| b == id).map_or(0, |(_, t)| *t)).collect()
+        after
+            .iter()
+            .map(|(id, ticks)| ticks.saturating_sub(before.iter().find(|(b, _)| b == id).map_or(0, |(_, t)| *t)))
+            .collect()
     };
     let (most, all) = (busy.iter().max().copied().unwrap_or(0), busy.iter().sum::<u64>().max(1));
     let open = idle.iter().filter(|peer| peer.is_open()).count();
@@ -58,6 +71,31 @@ pub fn measure(listen: &str, pid: u32, size: Size) -> Result<Vec<Row>, RunError>
         Row::told("  p99", quantile(&mut took_ms, 0.99), "ms"),
         Row::told("  share of the busiest thread in the CPU time", 100.0 * most as f64 / all as f64, "%"),
     ])
+}
+
+/// A connection whose request is under way.
+struct Asker {
+    peer: Peer,
+    request: Vec<u8>,
+    asked_at: Instant,
+}
+
+impl Asker {
+    fn ask(&mut self) -> Result<(), RunError> {
+        self.asked_at = Instant::now();
+        self.peer.send(&self.request)
+    }
+}
+
+/// Waits for answers; gives the numbers of those that have one. Whoever took them one after the other would time its own queue.
+fn answered(askers: &[Asker]) -> Result<Vec<usize>, RunError> {
+    let mut fds: Vec<PollFd<'_>> = askers.iter().map(|asker| PollFd::new(&asker.peer, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(RunError::Process(errno.into())),
+    }
+    Ok((0..fds.len()).filter(|&at| !fds[at].revents().is_empty()).collect())
 }
 
 /// CPU ticks of each thread.

@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod crowd;
 pub mod log;
 pub mod peer;
+pub mod probes;
 pub mod state_log;
 pub mod table;
 

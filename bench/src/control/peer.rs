@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use twinlog_proto::frame;
@@ -44,9 +45,16 @@ impl Peer {
         self.send(&encoded(request)?)?;
         self.receive()?;
         let took = began.elapsed();
+        Ok((self.answer::<R>(version)?, took))
+    }
+
+    /// The answer that was received last, at this version.
+    ///
+    /// # Errors
+    /// When it does not follow its layout.
+    pub fn answer<R: Request>(&self, version: i16) -> Result<R::Response, RunError> {
         let decoded = frame::decode_response(&self.frame, version);
-        let (_, response) = decoded.map_err(|cause| failed(&io::Error::other(cause)))?;
-        Ok((response, took))
+        decoded.map(|(_, response)| response).map_err(|cause| failed(&io::Error::other(cause)))
     }
 
     /// Sends a request that is encoded already.
@@ -79,6 +87,12 @@ impl Peer {
         let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
         let open = matches!(peeked, Err(cause) if cause.kind() == io::ErrorKind::WouldBlock);
         open && self.stream.set_nonblocking(false).is_ok()
+    }
+}
+
+impl AsFd for Peer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

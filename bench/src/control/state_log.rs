@@ -18,6 +18,8 @@ use twinlog_proto::writer::Writer;
 use super::Size;
 use crate::source::batches::{seeded_uuid, split_mix};
 
+const FOLDER: &str = "__mirror_state";
+const FILE: &str = "00000000000000000000.log";
 const MIRROR_NAME: &str = "bench";
 /// Records of one batch: a commit of a busy control plane.
 const BATCH_RECORDS: usize = 500;
@@ -28,9 +30,8 @@ const CRC_FROM: usize = 21;
 /// # Errors
 /// As the file system says.
 pub fn write(state: &Path, size: Size, records: u64) -> io::Result<u64> {
-    let folder = state.join("__mirror_state");
-    fs::create_dir_all(&folder)?;
-    let file = File::create(folder.join("00000000000000000000.log"))?;
+    fs::create_dir_all(state.join(FOLDER))?;
+    let file = File::create(state.join(FOLDER).join(FILE))?;
     let mut log = Log { out: BufWriter::new(file), batch: Vec::new(), count: 0, records: 0, size_bytes: 0 };
     let own = MirrorValue {
         source_cluster_id: "the-cluster-of-the-bench".to_owned(),
@@ -50,6 +51,14 @@ pub fn write(state: &Path, size: Size, records: u64) -> io::Result<u64> {
     log.end_batch()?;
     log.out.into_inner()?.sync_all()?;
     Ok(log.size_bytes)
+}
+
+/// Bytes of the log below `state` now.
+///
+/// # Errors
+/// As the file system says.
+pub fn size(state: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(state.join(FOLDER).join(FILE))?.len())
 }
 
 fn topic_id(size: Size, topic: u32) -> Uuid {
