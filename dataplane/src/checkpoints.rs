@@ -85,7 +85,34 @@ impl Checkpoints {
     }
 }
 
-pub(crate) type LogKey = (String, i32);
+/// A log by topic and partition.
+pub type LogKey = (String, i32);
+
+/// What the checkpoints are to say of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// Everything below is durable.
+    pub recovery_point: i64,
+    /// Everything below may be shown to clients.
+    pub high_watermark: i64,
+    /// The first offset, when it is above the base of the first segment.
+    pub log_start: Option<i64>,
+}
+
+/// Writes the checkpoints of a directory that no process uses: these logs as given, the others as they are; logs whose directory is
+/// gone are left out.
+///
+/// # Errors
+/// When a file is damaged, or cannot be read or written.
+pub fn set(directory: &Path, logs: &[(LogKey, Ends)]) -> Result<(), CheckpointError> {
+    let mut directory = Directory::load(directory)?;
+    for (key, Ends { recovery_point, high_watermark, log_start }) in logs {
+        let log =
+            Log { recovery_point: Some(*recovery_point), high_watermark: Some(*high_watermark), log_start: *log_start };
+        directory.logs.insert(key.clone(), log);
+    }
+    directory.write()
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {

@@ -21,5 +21,6 @@ pub mod log;
 pub mod metrics;
 pub mod mirror;
 pub mod node;
+pub mod steps;
 pub mod surgery;
 pub mod wire;

@@ -8,7 +8,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use dataplane::allocator::CountingAllocator;
 use dataplane::config::{Config, Flags};
 use dataplane::node;
-use dataplane::surgery::{self, Work};
+use dataplane::steps;
+use dataplane::surgery::{self, SurgeryError, Work, hand_over};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -37,7 +38,7 @@ struct Args {
     log_format: LogFormat,
 }
 
-/// Work on the directory of one partition while no data plane has it.
+/// Work on the directories of partitions while no data plane has them.
 #[derive(Debug, Subcommand)]
 enum Surgery {
     /// Recover the log and finish its files, so that a stock broker loads it as it is.
@@ -58,6 +59,14 @@ enum Surgery {
         /// The partition's directory.
         dir: PathBuf,
     },
+    /// Give stopped partitions to a stopped broker's log directories, or take them back, as a plan of `twinlog promote` says.
+    HandOver {
+        /// The plan.
+        plan: PathBuf,
+        /// Inherited descriptors of the log directories' lock files; without any the locks are taken.
+        #[arg(long, value_name = "N", value_delimiter = ',')]
+        lock_fd: Vec<i32>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -70,12 +79,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     start_log(args.log_format);
     if let Some(surgery) = &args.surgery {
-        let (dir, work) = match surgery {
-            Surgery::Finish { dir } => (dir, Work::Finish),
-            Surgery::Cut { dir, offset } => (dir, Work::Cut(*offset)),
-            Surgery::Check { dir } => (dir, Work::Check),
-        };
-        return surgery::run(dir, work).map_or_else(|why| refuse(&why), |()| ExitCode::SUCCESS);
+        return operate(surgery).map_or_else(|why| refuse(&why), |()| ExitCode::SUCCESS);
     }
     let config = match read(&args) {
         Ok(config) => config,
@@ -84,6 +88,18 @@ fn main() -> ExitCode {
     match node::run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => refuse(&why),
+    }
+}
+
+fn operate(surgery: &Surgery) -> Result<(), SurgeryError> {
+    match surgery {
+        Surgery::Finish { dir } => surgery::run(dir, Work::Finish),
+        Surgery::Cut { dir, offset } => surgery::run(dir, Work::Cut(*offset)),
+        Surgery::Check { dir } => surgery::run(dir, Work::Check),
+        Surgery::HandOver { plan, lock_fd } => {
+            steps::arm().map_err(SurgeryError::NoSuchStep)?;
+            hand_over::run(plan, lock_fd)
+        }
     }
 }
 

@@ -1,10 +1,16 @@
-//! `twinlog-dataplane finish|cut|check DIR`: work on the directory of a partition while no data plane has it.
+//! `twinlog-dataplane finish|cut|check DIR`: work on the directory of a partition while no data plane has it; and `hand-over PLAN`, the
+//! same for many that go to a broker.
+
+pub mod hand_over;
+mod job;
+mod locks;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::buffers::Pool;
+use crate::checkpoints::CheckpointError;
 use crate::core::runtime;
 use crate::disk::uring::UringDisk;
 use crate::disk::writers::Writers;
@@ -12,6 +18,7 @@ use crate::fault::Fault;
 use crate::instance_lock::{InstanceLocks, LockError};
 use crate::limits::{PIECES_PER_CORE_MIN, STAGES_PER_CORE, WRITES_IN_FLIGHT_PER_CORE};
 use crate::log::{LogHome, LogProgress, LogRules, offline};
+use crate::steps;
 
 /// What to do with a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +48,93 @@ pub enum SurgeryError {
         /// How many.
         count: usize,
     },
+    /// The plan of a hand-over cannot be done.
+    #[error("the plan {} cannot be done: {why}; make it anew by `twinlog promote`", path.display())]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Nobody holds the lock of a log directory.
+    #[error(
+        "the lock {} is not held by whoever asks for the hand-over: a broker could start meanwhile; hold it and pass its descriptor by \
+         --lock-fd", path.display()
+    )]
+    LockNotHeld {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A partition lies at both places.
+    #[error(
+        "both {} and {} are there; move the one away that is not the mirror's", source_dir.display(), target_dir.display()
+    )]
+    TwoDirectories {
+        /// Where it comes from.
+        source_dir: PathBuf,
+        /// Where it goes.
+        target_dir: PathBuf,
+    },
+    /// A partition lies at neither place.
+    #[error(
+        "neither {} nor {} is there; look for the directory and move it to one of them", source_dir.display(), target_dir.display()
+    )]
+    NoDirectory {
+        /// Where it comes from.
+        source_dir: PathBuf,
+        /// Where it goes.
+        target_dir: PathBuf,
+    },
+    /// A directory cannot be renamed to another filesystem.
+    #[error(
+        "{} cannot be renamed to {}: they lie on different filesystems; give the broker a log directory on the filesystem of the data \
+         directory", source_dir.display(), target_dir.display()
+    )]
+    OtherFilesystem {
+        /// Where it comes from.
+        source_dir: PathBuf,
+        /// Where it goes.
+        target_dir: PathBuf,
+    },
+    /// The log does not reach the last mirrored offset, or a batch spans it.
+    #[error(
+        "{} ends at offset {end}, but mirroring ended at {lmo}: records are missing; start the partition again until it has caught up", dir.display()
+    )]
+    OtherEnd {
+        /// The partition's directory.
+        dir: PathBuf,
+        /// Where it ends.
+        end: i64,
+        /// Where it should.
+        lmo: i64,
+    },
+    /// The log does not take what is to be appended.
+    #[error("{} does not take what is to be appended: {why}; make the plan anew by `twinlog promote`", dir.display())]
+    Refused {
+        /// The partition's directory.
+        dir: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The checkpoints of a directory cannot be read or written.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The process was told to end at a step that there is none of.
+    #[error("{variable}={_0} names no step of a hand-over; unset it", variable = steps::VARIABLE)]
+    NoSuchStep(String),
+    /// The result cannot be told.
+    #[error("what was done cannot be told: {0}")]
+    Result(String),
+    /// A file or directory.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// The system refused something else.
     #[error("{what}: {source}")]
     System {
@@ -49,6 +143,12 @@ pub enum SurgeryError {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+impl SurgeryError {
+    fn file(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::File { doing, path: path.to_owned(), source }
+    }
 }
 
 /// Does the work and says on stdout what came of it.
@@ -72,14 +172,19 @@ pub fn run(dir: &Path, work: Work) -> Result<(), SurgeryError> {
 }
 
 async fn operate(dir: &Path, work: Work, rules: LogRules) -> Result<LogProgress, SurgeryError> {
-    let disk = Rc::new(UringDisk::new());
-    let pool = Pool::new(PIECES_PER_CORE_MIN, STAGES_PER_CORE).map_err(system("no memory for buffers"))?;
-    let writers = Writers::start(Rc::clone(&disk), WRITES_IN_FLIGHT_PER_CORE);
-    let home = LogHome { disk, pool, writers };
+    let home = new_home()?;
     Ok(match work {
         Work::Cut(offset) => offline::cut(&home, dir, rules, offset).await?,
         Work::Finish | Work::Check => offline::finish(&home, dir, rules).await?,
     })
+}
+
+/// What logs share, on a ring that runs.
+fn new_home() -> Result<LogHome<UringDisk>, SurgeryError> {
+    let disk = Rc::new(UringDisk::new());
+    let pool = Pool::new(PIECES_PER_CORE_MIN, STAGES_PER_CORE).map_err(system("no memory for buffers"))?;
+    let writers = Writers::start(Rc::clone(&disk), WRITES_IN_FLIGHT_PER_CORE);
+    Ok(LogHome { disk, pool, writers })
 }
 
 fn check(dir: &Path) -> Result<String, SurgeryError> {

@@ -91,6 +91,11 @@ pub fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+/// Makes everything on the filesystem of `dir` durable.
+pub fn sync_all(dir: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(dir)?)?)
+}
+
 /// Length of a file; none when there is no such file.
 pub fn length(path: &Path) -> io::Result<Option<u64>> {
     match fs::metadata(path) {
@@ -136,6 +141,11 @@ impl Reading {
     /// Opens `path` to be read from `position` on.
     pub fn open(path: &Path, position: u64) -> io::Result<Self> {
         Ok(Self { file: File::open(path)?, position })
+    }
+
+    /// Bytes from here to the end of the file.
+    pub fn left(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len().saturating_sub(self.position))
     }
 
     /// Fills `buffer` as far as the file goes; 0 at its end.

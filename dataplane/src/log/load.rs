@@ -26,6 +26,17 @@ impl<D: Disk> PartitionLog<D> {
     /// Opens the directory, or makes it (partition.metadata, then a zero-length first segment), and recovers:
     /// scans from the recovery point's segment, cuts the torn tail, rebuilds what is missing.
     pub async fn open(home: &LogHome<D>, spec: LogSpec) -> Result<Self, Fault> {
+        let (mut log, found) = Self::prepare(home, spec)?;
+        log.load(found, None).await?;
+        let checkpoint = log.spec.log_start;
+        if checkpoint > log.next_offset {
+            log.restart_at(checkpoint).await?;
+        }
+        Ok(log)
+    }
+
+    /// A log with nothing of its files in memory, and what lies in its directory, which is made when it is missing.
+    pub(super) fn prepare(home: &LogHome<D>, spec: LogSpec) -> Result<(Self, Found), Fault> {
         let dir = spec.data_dir.join(names::partition_dir(&spec.topic, spec.partition));
         let is_new = files::make_dir(&dir).map_err(|e| faults::files("make the folder", &dir, e))?;
         if is_new {
@@ -34,7 +45,7 @@ impl<D: Disk> PartitionLog<D> {
             leftovers::check_topic(&dir, spec.topic_id)?;
         }
         let start = spec.log_start.max(0);
-        let mut log = Self {
+        let log = Self {
             home: home.clone(),
             roll_rules: spec.rules.roll_rules(),
             index_rules: spec.rules.index_rules(),
@@ -63,12 +74,7 @@ impl<D: Disk> PartitionLog<D> {
             spec,
         };
         let found = if is_new { Found::default() } else { leftovers::tidy(&log.dir)? };
-        log.load(found, None).await?;
-        let checkpoint = log.spec.log_start;
-        if checkpoint > log.next_offset {
-            log.restart_at(checkpoint).await?;
-        }
-        Ok(log)
+        Ok((log, found))
     }
 
     /// Throws away what is in memory and builds it from the files. With a limit, the log is cut before the batch that reaches
@@ -78,7 +84,7 @@ impl<D: Disk> PartitionLog<D> {
         self.load(found, limit).await
     }
 
-    async fn load(&mut self, mut found: Found, limit: Option<i64>) -> Result<(), Fault> {
+    pub(super) async fn load(&mut self, mut found: Found, limit: Option<i64>) -> Result<(), Fault> {
         assert!(self.jobs.is_empty(), "nothing may be under way when a log is loaded");
         self.health = Health::Broken(None);
         self.region = None;
@@ -117,7 +123,7 @@ impl<D: Disk> PartitionLog<D> {
     }
 
     /// What follows from the end that was found: bounds, epochs, snapshots, the active file.
-    fn finish_loading(&mut self, is_missing: bool, snapshots: &[i64]) -> Result<(), Fault> {
+    pub(super) fn finish_loading(&mut self, is_missing: bool, snapshots: &[i64]) -> Result<(), Fault> {
         let end = self.next_offset;
         let first = self.closed.front().map_or(self.active.base, |closed| closed.base);
         self.reached.log_start = self.reached.log_start.clamp(first, end.max(first));
@@ -145,21 +151,21 @@ impl<D: Disk> PartitionLog<D> {
 }
 
 /// One pass over the files of a log.
-struct Loading<'a, D: Disk> {
-    log: &'a mut PartitionLog<D>,
-    found: Found,
+pub(super) struct Loading<'a, D: Disk> {
+    pub(super) log: &'a mut PartitionLog<D>,
+    pub(super) found: Found,
     limit: i64,
-    scan: Scan,
+    pub(super) scan: Scan,
     /// Index (among the logs found) of the first segment to verify.
-    from: usize,
+    pub(super) from: usize,
     /// What was known to be durable.
     point: i64,
     /// The epochs as the file has them.
-    known_epochs: LeaderEpochs,
+    pub(super) known_epochs: LeaderEpochs,
 }
 
 impl<'a, D: Disk> Loading<'a, D> {
-    fn new(log: &'a mut PartitionLog<D>, found: Found, limit: i64) -> Result<Self, Fault> {
+    pub(super) fn new(log: &'a mut PartitionLog<D>, found: Found, limit: i64) -> Result<Self, Fault> {
         let scan = Scan::new();
         let point = log.reached.flushed;
         let mut loading = Self { log, found, limit, scan, from: 0, point, known_epochs: LeaderEpochs::new() };
@@ -251,7 +257,7 @@ impl<'a, D: Disk> Loading<'a, D> {
 
     /// Loads the newest usable snapshot at or below the first segment to verify; gives its offset.
     fn load_producers(&mut self) -> Result<i64, Fault> {
-        let expiry = Expiry { now_ms: wall_clock_ms(), expiration_ms: self.log.spec.rules.producer_expiration_ms };
+        let expiry = self.expiry();
         let base = self.found.logs[self.from].0;
         let first = self.found.logs[0].0;
         for offset in self.found.snapshots.iter().rev().copied().filter(|offset| *offset <= base) {
@@ -268,6 +274,11 @@ impl<'a, D: Disk> Loading<'a, D> {
         }
         self.log.producers = ProducerState::new();
         Ok(first)
+    }
+
+    /// Which producers are forgotten while a snapshot is loaded.
+    pub(super) fn expiry(&self) -> Expiry {
+        Expiry { now_ms: wall_clock_ms(), expiration_ms: self.log.spec.rules.producer_expiration_ms }
     }
 
     /// Only the producer state of a segment below the first to verify, from `snapshot` on.

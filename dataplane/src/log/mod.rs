@@ -25,6 +25,7 @@ mod leftovers;
 mod load;
 pub mod offline;
 mod progress;
+mod resume;
 mod roll;
 mod scan;
 mod segment;

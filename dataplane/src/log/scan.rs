@@ -81,7 +81,7 @@ impl Scan {
         bounds: Bounds,
         mut visit: impl FnMut(&Found),
     ) -> io::Result<Scanned> {
-        let (mut reading, mut scanned) = self.begin(path, bounds)?;
+        let (mut reading, mut scanned) = self.begin(path, 0, bounds)?;
         while self.step(&mut reading, bounds, &mut scanned, &mut visit)? {
             tokio::task::yield_now().await;
         }
@@ -93,18 +93,33 @@ impl Scan {
         &mut self,
         path: &Path,
         bounds: Bounds,
+        visit: impl FnMut(&Found),
+    ) -> io::Result<Scanned> {
+        self.run_from(path, 0, bounds, visit)
+    }
+
+    /// The same from a batch at `position` of the file on, where nothing is awaited because little is left.
+    pub(super) fn run_from(
+        &mut self,
+        path: &Path,
+        position: u64,
+        bounds: Bounds,
         mut visit: impl FnMut(&Found),
     ) -> io::Result<Scanned> {
-        let (mut reading, mut scanned) = self.begin(path, bounds)?;
+        let (mut reading, mut scanned) = self.begin(path, position, bounds)?;
         while self.step(&mut reading, bounds, &mut scanned, &mut visit)? {}
         Ok(scanned)
     }
 
-    fn begin(&mut self, path: &Path, bounds: Bounds) -> io::Result<(Reading, Scanned)> {
+    fn begin(&mut self, path: &Path, position: u64, bounds: Bounds) -> io::Result<(Reading, Scanned)> {
         self.walker.reset();
-        // Made when it is needed first: most logs of many are empty.
-        self.buffer.resize(SCAN_BYTES, 0);
-        Ok((Reading::open(path, 0)?, Scanned { end: 0, next_offset: bounds.base, stopped: None }))
+        let reading = Reading::open(path, position)?;
+        // Made when it is needed first, and no larger than the file: most logs of many have little to read.
+        let wanted = reading.left()?.min(SCAN_BYTES as u64) as usize;
+        if self.buffer.len() < wanted.max(1) {
+            self.buffer.resize(wanted.max(1), 0);
+        }
+        Ok((reading, Scanned { end: position, next_offset: bounds.base, stopped: None }))
     }
 
     /// Walks one piece; false when that was the last.

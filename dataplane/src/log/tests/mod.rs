@@ -7,3 +7,4 @@ mod kit;
 mod places;
 mod recovery;
 mod regions;
+mod resume;
