@@ -326,9 +326,8 @@ impl<'a, D: Disk> Loading<'a, D> {
             log.active.indexes.finish(&log.dir).map_err(|e| faults::files("index", &path, e))?;
             log.closed.push_back(Closed { base, bytes: scanned.end });
             log.unsynced.segments.push_back(base);
-            if let Some(next_base) = next_base
-                && !self.found.snapshots.contains(&next_base)
-            {
+            if let Some(next_base) = next_base {
+                // Also where there is one: nobody has looked whether it can be read.
                 let bytes = log.producers.snapshot();
                 log.write_snapshot(next_base, &bytes)?;
             }

@@ -236,7 +236,7 @@ impl<D: Disk> PartitionLog<D> {
         Ok(())
     }
 
-    /// Writes the producer state at `offset`, unless there is one already.
+    /// Writes the producer state at `offset`, over what may be there.
     pub(super) fn write_snapshot(&mut self, offset: i64, bytes: &[u8]) -> Result<(), Fault> {
         let path = files_of(&self.dir, offset, FileKind::Snapshot);
         files::write(&path, bytes).map_err(|e| faults::files("write", &path, e))?;
