@@ -3,7 +3,7 @@
 //! Used by `housekeeping` alone, except for reading at the start. A file is written aside, synced, renamed, and its directory
 //! synced: it is the old one or the new one, never a half.
 
-use rustix::fs::{Mode, OFlags, fsync, open};
+use crate::disk::files;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
@@ -161,10 +161,7 @@ impl Directory {
     fn load(path: &Path) -> Result<Self, CheckpointError> {
         let mut directory =
             Self { path: path.to_owned(), logs: BTreeMap::new(), written: [const { None }; 3], changed: true };
-        let names = match std::fs::read_dir(path) {
-            Ok(entries) => entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect(),
-            Err(_missing_or_unreadable) => HashSet::new(),
-        };
+        let names = names_in(path).map_err(failed("list", path))?;
         for (file, name) in FILES {
             for PartitionOffset { topic, partition, offset } in read(&path.join(name))? {
                 if names.contains(&partition_dir(&topic, partition)) {
@@ -217,7 +214,7 @@ impl Directory {
             }
         }
         if renamed {
-            sync_directory(&self.path)?;
+            files::sync(&self.path).map_err(failed("sync", &self.path))?;
         }
         self.changed = false;
         Ok(())
@@ -249,29 +246,32 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Checkpoi
     move |source| CheckpointError::System { what, path, source }
 }
 
-fn read(path: &Path) -> Result<Vec<PartitionOffset>, CheckpointError> {
-    match std::fs::read(path) {
-        Ok(text) => {
-            checkpoint::parse(&text).map_err(|source| CheckpointError::Malformed { path: path.to_owned(), source })
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(failed("read", path)(error)),
+/// What a directory holds; nothing when it is not there. One that cannot be listed is not taken for empty: every log would
+/// leave the checkpoints.
+fn names_in(path: &Path) -> io::Result<HashSet<String>> {
+    let entries = match std::fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashSet::new()),
+        entries => entries?,
+    };
+    let mut names = HashSet::new();
+    for entry in entries {
+        // A name that is no text is no partition's.
+        names.extend(entry?.file_name().into_string());
     }
+    Ok(names)
+}
+
+fn read(path: &Path) -> Result<Vec<PartitionOffset>, CheckpointError> {
+    let Some(text) = files::read(path).map_err(failed("read", path))? else { return Ok(Vec::new()) };
+    checkpoint::parse(&text).map_err(|source| CheckpointError::Malformed { path: path.to_owned(), source })
 }
 
 fn write_aside(path: &Path, text: &str) -> Result<(), CheckpointError> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(TEMPORARY_SUFFIX);
-    let aside = PathBuf::from(aside);
+    let aside = files::with_suffix(path, TEMPORARY_SUFFIX);
     let mut file = File::create(&aside).map_err(failed("create", &aside))?;
     file.write_all(text.as_bytes()).map_err(failed("write", &aside))?;
     file.sync_all().map_err(failed("sync", &aside))?;
     std::fs::rename(&aside, path).map_err(failed("replace", path))
-}
-
-fn sync_directory(path: &Path) -> Result<(), CheckpointError> {
-    let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    directory.and_then(fsync).map_err(|errno| failed("sync", path)(errno.into()))
 }
 
 #[cfg(test)]
