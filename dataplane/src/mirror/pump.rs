@@ -247,6 +247,9 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         };
         self.topic_ids.insert(place.topic_id, topic);
         self.names_only |= place.topic_id.is_zero();
+        if let Some(member) = self.take_over(topic, partition) {
+            return member;
+        }
         let member = self.members.len() as u32;
         self.members.push(Member {
             partition: Rc::clone(partition),
@@ -262,6 +265,19 @@ impl<T: Transport, D: Disk> Pump<T, D> {
         }
         self.by_token.insert(partition.token, member);
         member
+    }
+
+    /// A partition that left and came back has its old number: numbers that nobody frees would grow for ever. Under another id it
+    /// is another one to the source.
+    fn take_over(&mut self, topic: u32, partition: &Rc<Partition<D>>) -> Option<u32> {
+        let member = *self.by_place.get(&(topic, partition.place.index))?;
+        let entry = &mut self.members[member as usize];
+        if entry.partition.place.topic_id != partition.place.topic_id {
+            return None;
+        }
+        entry.partition = Rc::clone(partition);
+        self.by_token.insert(partition.token, member);
+        Some(member)
     }
 
     /// Sets what the member asks for from what its partition is now.

@@ -112,6 +112,29 @@ fn pause_stop_and_resume_follow_the_assignment() {
 }
 
 #[test]
+fn a_partition_that_left_may_come_back_more_than_once() {
+    let source = Source::start(vec![SourceLog::of(5, 2, 5000), SourceLog::of(5, 2, 5000)], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    for round in 1..=3 {
+        world.assignment.topics[0].partitions[1].desired = 3;
+        world.assign();
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while world.progress(1).is_some() {
+            assert!(std::time::Instant::now() < until, "a removed partition leaves the board");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        source.change(|cluster| cluster.logs.iter_mut().for_each(|log| log.push(10, 2, 5000)));
+        world.wait(0, "caught up", |p| p.leo == 50 + 10 * round);
+        world.assignment.topics[0].partitions[1].desired = 0;
+        world.assign();
+        world.wait_caught_up(&source);
+    }
+    world.stop_and_compare(&source);
+}
+
+#[test]
 fn a_stop_that_is_taken_back_at_once_goes_on_at_once() {
     let source = Source::start(vec![SourceLog::of(5, 2, 5000)], 1);
     let mut world = World::new(&source);
