@@ -16,6 +16,7 @@
 //! Flushed only grows except by a cut, which is why a cut is told *before* it is done.
 
 use crate::checkpoints::{CheckpointError, Checkpoints, Directory, LogKey};
+use crate::limits::CHECKPOINT_MS;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -26,9 +27,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use twinlog_proto::channel::board::{BoardReader, Seen};
 use twinlog_proto::channel::region::{View, Window};
-
-/// Time between two looks at the board, in ms.
-const PASS_MS: u64 = 5000;
 
 /// A log whose progress goes into the checkpoints of its directory.
 #[derive(Debug, Clone)]
@@ -160,7 +158,7 @@ struct Keeper {
 
 impl Keeper {
     fn run(&mut self, notes: &Receiver<Note>) -> Result<(), CheckpointError> {
-        let pass = Duration::from_millis(PASS_MS);
+        let pass = Duration::from_millis(CHECKPOINT_MS);
         let mut due = Instant::now() + pass;
         loop {
             match notes.recv_timeout(due.saturating_duration_since(Instant::now())) {

@@ -100,6 +100,24 @@ pub const FETCH_RESPONSE_BYTES: i32 = 16 << 20;
 /// How long a source may hold a Fetch request without records, in ms, unless a mirror sets it.
 pub const FETCH_WAIT_MS: i32 = 500;
 
+/// The longest such time that a mirror may set, in ms.
+pub const FETCH_WAIT_MS_MAX: i64 = 300_000;
+
+/// The first pause of a partition after an error, in ms, unless a mirror sets it.
+pub const FETCH_PAUSE_MS: u64 = 100;
+
+/// How long an answer may take to begin, in ms, unless a mirror sets it.
+pub const REQUEST_TIMEOUT_MS: u64 = 30_000;
+
+/// How long connecting may take, in ms, unless a mirror sets it.
+pub const SETUP_TIMEOUT_MS: u64 = 10_000;
+
+/// The longest of these two that a mirror may set, in ms.
+pub const TIMEOUT_MS_MAX: i64 = 3_600_000;
+
+/// The largest `SO_RCVBUF` that a mirror may set, in bytes.
+pub const RECEIVE_BUFFER_BYTES_MAX: i64 = 1 << 30;
+
 /// Connections to one source broker, per core, unless configured otherwise.
 pub const CONNECTIONS_PER_BROKER: u32 = 2;
 
@@ -126,6 +144,18 @@ pub const CONNECT_PAUSE_MS_MAX: u64 = 10_000;
 
 /// The longest pause between two tries of one partition, in ms.
 pub const PARTITION_PAUSE_MS_MAX: u64 = 30_000;
+
+/// The first pause after a lost connection, in ms.
+pub const CONNECT_PAUSE_MS: u64 = 50;
+
+/// Failures of a connection in a row after which its partitions show that their broker cannot be reached.
+pub const UNREACHABLE_TRIES: u32 = 3;
+
+/// The shortest time between two deletions of a partition's old segments, in ms.
+pub const FOLLOW_START_PAUSE_MS: u64 = 1000;
+
+/// Time between two looks at the board for the checkpoint files, in ms.
+pub const CHECKPOINT_MS: u64 = 5000;
 
 /// Tries of a partition with an error that should pass before it is shown as failed.
 pub const PARTITION_TRIES_MAX: u32 = 12;

@@ -18,7 +18,7 @@ use super::pump::Pump;
 use super::react::{Lasting, Reaction, SessionReaction, react, react_to_whole};
 use crate::disk::Disk;
 use crate::fault::{Fault, RetryCause};
-use crate::limits::{CORRUPT_TRIES_MAX, PARTITION_TRIES_MAX};
+use crate::limits::{CORRUPT_TRIES_MAX, FOLLOW_START_PAUSE_MS, PARTITION_TRIES_MAX};
 use crate::log::AppendStop;
 use crate::metrics::Counter;
 use crate::wire::Transport;
@@ -65,7 +65,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             let sits_here = self.sits_here(&self.members[member as usize]);
             let entry = &mut self.members[member as usize];
             let partition = &entry.partition;
-            if sits_here && !partition.may_follow_start(now, FOLLOW_START_PAUSE) {
+            if sits_here && !partition.may_follow_start(now, Duration::from_millis(FOLLOW_START_PAUSE_MS)) {
                 return true;
             }
             entry.start_moved = false;
@@ -252,6 +252,3 @@ fn code_of(error: &BatchError) -> FaultCode {
         _ => FaultCode::MALFORMED_BATCH,
     }
 }
-
-/// The shortest time between two deletions of a partition's old segments.
-const FOLLOW_START_PAUSE: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ use super::team::Port;
 use crate::core::shared::now_ms;
 use crate::disk::Disk;
 use crate::fault::RetryCause;
-use crate::limits::{CONNECT_PAUSE_MS_MAX, TICK_MS};
+use crate::limits::{CONNECT_PAUSE_MS, CONNECT_PAUSE_MS_MAX, TICK_MS, UNREACHABLE_TRIES};
 use crate::metrics::Counter;
 use crate::wire::Transport;
 use crate::wire::conn::Conn;
@@ -107,7 +107,7 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             asking: Vec::new(),
             large: false,
             reconnect: false,
-            pause: Backoff::new(PAUSE_MS, CONNECT_PAUSE_MS_MAX),
+            pause: Backoff::new(CONNECT_PAUSE_MS, CONNECT_PAUSE_MS_MAX),
             asked_at: Asked::default(),
             asked_all: false,
             rotation: 0,
@@ -389,10 +389,6 @@ pub(super) fn asks_offsets<D: Disk>(partition: &Partition<D>, now: Instant) -> b
 
 /// The session epoch of a request that begins a session.
 const FULL: i32 = 0;
-/// The first pause after a lost connection, ms.
-const PAUSE_MS: u64 = 50;
-/// After so many failures in a row the broker's partitions show that it cannot be reached.
-const UNREACHABLE_TRIES: u32 = 3;
 /// The newest Fetch version that names topics.
 const NAMES_VERSION_MAX: i16 = 12;
 /// How long a pump without work sleeps when nobody rings.

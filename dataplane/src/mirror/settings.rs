@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use crate::limits::{
-    BATCH_BYTES_MAX, CONNECT_PAUSE_MS_MAX, CONNECTIONS_PER_BROKER_MAX, FETCH_PARTITION_BYTES, FETCH_RESPONSE_BYTES,
-    FETCH_WAIT_MS, RECEIVE_BUFFER_BYTES,
+    BATCH_BYTES_MAX, CONNECT_PAUSE_MS_MAX, CONNECTIONS_PER_BROKER_MAX, FETCH_PARTITION_BYTES, FETCH_PAUSE_MS,
+    FETCH_RESPONSE_BYTES, FETCH_WAIT_MS, FETCH_WAIT_MS_MAX, RECEIVE_BUFFER_BYTES, RECEIVE_BUFFER_BYTES_MAX,
+    REQUEST_TIMEOUT_MS, SETUP_TIMEOUT_MS, TIMEOUT_MS_MAX,
 };
 
 /// How one mirror fetches.
@@ -36,10 +37,10 @@ pub struct MirrorSettings {
 impl Default for MirrorSettings {
     fn default() -> Self {
         Self {
-            request_timeout: Duration::from_secs(30),
-            setup_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_millis(REQUEST_TIMEOUT_MS),
+            setup_timeout: Duration::from_millis(SETUP_TIMEOUT_MS),
             fetch_wait_ms: FETCH_WAIT_MS,
-            fetch_pause_ms: 100,
+            fetch_pause_ms: FETCH_PAUSE_MS,
             fetch_bytes_min: 1,
             response_bytes_max: FETCH_RESPONSE_BYTES,
             partition_bytes_max: FETCH_PARTITION_BYTES,
@@ -102,16 +103,17 @@ impl MirrorSettings {
         let defaults = Self::default();
         let number = |keys: &[&'static str], default: i64, min: i64, max: i64| number(&get, keys, default, min, max);
         let ms = |keys: &[&'static str], default: Duration| {
-            Ok(Duration::from_millis(number(keys, default.as_millis() as i64, 1, MS_MAX)?.cast_unsigned()))
+            Ok(Duration::from_millis(number(keys, default.as_millis() as i64, 1, TIMEOUT_MS_MAX)?.cast_unsigned()))
         };
         let int = |keys: &[&'static str], default: i32, min: i64, max: i64| {
             Ok(number(keys, default.into(), min, max)? as i32)
         };
         let receive_buffer = ["mirror.socket.receive.buffer.bytes", "socket.receive.buffer.bytes"];
-        let receive_buffer = match number(&receive_buffer, i64::from(RECEIVE_BUFFER_BYTES), -1, 1 << 30)? {
-            ..=0 => None,
-            bytes => Some(bytes as u32),
-        };
+        let receive_buffer =
+            match number(&receive_buffer, i64::from(RECEIVE_BUFFER_BYTES), -1, RECEIVE_BUFFER_BYTES_MAX)? {
+                ..=0 => None,
+                bytes => Some(bytes as u32),
+            };
         let connections = ["connections.per.broker", "mirror.num.replica.fetchers"];
         let connections = match number(&connections, 0, 0, CONNECTIONS_PER_BROKER_MAX.into())? {
             0 => None,
@@ -128,7 +130,7 @@ impl MirrorSettings {
                 &["mirror.fetch.wait.max.ms", "fetch.wait.max.ms"],
                 defaults.fetch_wait_ms,
                 0,
-                WAIT_MS_MAX,
+                FETCH_WAIT_MS_MAX,
             )?,
             fetch_pause_ms: number(
                 &["mirror.fetch.backoff.ms", "fetch.backoff.ms"],
@@ -189,8 +191,6 @@ pub fn whole_batches(limit_bytes: i32, batch_bytes: Option<u32>) -> i32 {
 }
 
 const SECURITY_PROTOCOL: &str = "security.protocol";
-const MS_MAX: i64 = 3_600_000;
-const WAIT_MS_MAX: i64 = 300_000;
 
 #[cfg(test)]
 mod tests {
