@@ -5,7 +5,7 @@ use crate::config::ConfigError;
 /// What the configuration says about cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CoreChoice {
-    /// So many, on the first processors that this process may use.
+    /// So many, on the last processors that this process may use.
     Count(usize),
     /// On these processors.
     List(Vec<usize>),
