@@ -15,7 +15,7 @@ use crate::buffers::Share;
 use crate::disk::uring::{UringDisk, UringFile};
 use crate::disk::{Alignment, Disk, Open};
 use crate::fault::Fault;
-use crate::log::{AppendStop, PartitionLog};
+use crate::log::{AppendStop, LogHome, LogSpec, PartitionLog};
 
 /// A real disk that refuses what it is told to refuse.
 #[derive(Default)]
@@ -105,6 +105,30 @@ impl Disk for Faulty {
     }
 }
 
+/// A log on such a disk.
+struct Scene {
+    plan: Rc<Plan>,
+    home: LogHome<Faulty>,
+    data: tempfile::TempDir,
+    log: PartitionLog<Faulty>,
+}
+
+async fn scene(spec: fn(&Path) -> LogSpec, prepare: impl FnOnce(&Plan)) -> Scene {
+    let disk = Faulty::default();
+    let plan = Rc::clone(&disk.plan);
+    prepare(&plan);
+    let (home, data) = (home_on(disk), tempfile::tempdir().unwrap());
+    let log = PartitionLog::open(&home, spec(data.path())).await.unwrap();
+    Scene { plan, home, data, log }
+}
+
+/// Waits for completions and takes them in.
+async fn next_progress(log: &mut PartitionLog<Faulty>, home: &LogHome<Faulty>) -> Result<bool, Fault> {
+    home.writers.changed().await;
+    while home.writers.take_changed().is_some() {}
+    log.poll_progress()
+}
+
 fn batches(from: i64, count: i64, size: usize) -> Vec<u8> {
     (from..from + count).flat_map(|offset| batch(offset, 1, size)).collect()
 }
@@ -112,11 +136,7 @@ fn batches(from: i64, count: i64, size: usize) -> Vec<u8> {
 #[test]
 fn a_failed_write_keeps_the_log_end_and_the_same_batches_may_come_again() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data, mut log } = scene(big_spec, |_| {}).await;
         feed(&mut log, &home, &batches(0, 10, 5000), Way::Pieces(1 << 20)).await;
         log.settle().await.unwrap();
         plan.writes.borrow_mut().extend([Answer::Ok, Answer::Fail(libc::ENOSPC), Answer::Ok]);
@@ -136,11 +156,7 @@ fn a_failed_write_keeps_the_log_end_and_the_same_batches_may_come_again() {
 #[test]
 fn after_a_fault_was_reported_nothing_is_taken_until_the_log_settled() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data: _data, mut log } = scene(big_spec, |_| {}).await;
         plan.writes.borrow_mut().push_back(Answer::Fail(libc::EIO));
         feed(&mut log, &home, &batches(0, 2, 500), Way::Runs(1000)).await;
         home.writers.changed().await;
@@ -160,11 +176,7 @@ fn after_a_fault_was_reported_nothing_is_taken_until_the_log_settled() {
 #[test]
 fn a_failed_sync_stops_the_core_and_moves_nothing() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data: _data, mut log } = scene(big_spec, |_| {}).await;
         feed(&mut log, &home, &batches(0, 2, 500), Way::Runs(1000)).await;
         plan.fail_syncs.set(true);
         let fault = log.flush().await.unwrap_err();
@@ -176,21 +188,14 @@ fn a_failed_sync_stops_the_core_and_moves_nothing() {
 #[test]
 fn late_and_short_writes_count_in_order_and_store_every_byte() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        plan.fail_allocations.set(true);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data, mut log } = scene(big_spec, |plan| plan.fail_allocations.set(true)).await;
         // The first write of the region ends last; the short one goes on from its last whole block.
         plan.writes.borrow_mut().extend([Answer::Late(50), Answer::Short(5000), Answer::Ok, Answer::Late(5)]);
         let wanted = batches(0, 30, 3001);
         feed(&mut log, &home, &wanted[..50_000], Way::Pieces(20_000)).await;
         let mut last = 0;
         while log.progress().leo < 16 {
-            home.writers.changed().await;
-            while home.writers.take_changed().is_some() {}
-            log.poll_progress().unwrap();
+            next_progress(&mut log, &home).await.unwrap();
             assert!(log.progress().leo >= last);
             last = log.progress().leo;
         }
@@ -204,11 +209,7 @@ fn late_and_short_writes_count_in_order_and_store_every_byte() {
 #[test]
 fn small_runs_behind_a_slow_write_go_together() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data, mut log } = scene(big_spec, |_| {}).await;
         plan.writes.borrow_mut().push_back(Answer::Late(100));
         let wanted = batches(0, 60, 300);
         for run in wanted.chunks(600) {
@@ -224,26 +225,18 @@ fn small_runs_behind_a_slow_write_go_together() {
 #[test]
 fn flushed_does_not_pass_records_of_a_rolled_segment_that_was_not_synced() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, golden_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data: _data, mut log } = scene(golden_spec, |_| {}).await;
         log.flush().await.unwrap();
         // The first region is written at once. The second ends the segment, and its writes take their time.
         feed(&mut log, &home, &batches(0, 2, 2000), Way::Pieces(1 << 20)).await;
         while log.progress().leo < 2 {
-            home.writers.changed().await;
-            while home.writers.take_changed().is_some() {}
-            log.poll_progress().unwrap();
+            next_progress(&mut log, &home).await.unwrap();
         }
         plan.writes.borrow_mut().push_back(Answer::Late(30));
         feed(&mut log, &home, &batches(2, 2, 2000), Way::Pieces(1 << 20)).await;
         assert!(log.begin_flush().unwrap());
         while log.progress().flushed < 2 {
-            home.writers.changed().await;
-            while home.writers.take_changed().is_some() {}
-            log.poll_progress().unwrap();
+            next_progress(&mut log, &home).await.unwrap();
         }
         let synced = plan.synced.borrow().clone();
         assert!(synced.iter().any(|name| name == "00000000000000000000.log"), "{synced:?}");
@@ -253,18 +246,14 @@ fn flushed_does_not_pass_records_of_a_rolled_segment_that_was_not_synced() {
 #[test]
 fn the_log_end_does_not_enter_a_segment_whose_forerunner_could_not_be_closed() {
     tokio_uring::start(async {
-        let home = home_on(Faulty::default());
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, golden_spec(data.path())).await.unwrap();
+        let Scene { home, data, mut log, .. } = scene(golden_spec, |_| {}).await;
         // Where the time index belongs there is something else.
         let obstacle = data.path().join("golden-0/00000000000000000000.timeindex");
         std::fs::create_dir(&obstacle).unwrap();
         feed(&mut log, &home, &batches(0, 5, 2000), Way::Pieces(1 << 20)).await;
         let mut seen = 0;
         let fault = loop {
-            home.writers.changed().await;
-            while home.writers.take_changed().is_some() {}
-            let result = log.poll_progress();
+            let result = next_progress(&mut log, &home).await;
             seen = log.progress().leo.max(seen);
             if let Err(fault) = result {
                 break fault;
@@ -285,11 +274,7 @@ fn the_log_end_does_not_enter_a_segment_whose_forerunner_could_not_be_closed() {
 #[test]
 fn a_cut_down_to_the_first_offset_is_durable_too() {
     tokio_uring::start(async {
-        let disk = Faulty::default();
-        let plan = Rc::clone(&disk.plan);
-        let home = home_on(disk);
-        let data = tempfile::tempdir().unwrap();
-        let mut log = PartitionLog::open(&home, big_spec(data.path())).await.unwrap();
+        let Scene { plan, home, data: _data, mut log } = scene(big_spec, |_| {}).await;
         feed(&mut log, &home, &batches(0, 3, 500), Way::Runs(1000)).await;
         log.flush().await.unwrap();
         plan.synced.borrow_mut().clear();

@@ -16,6 +16,9 @@ use crate::log::{LogHome, LogRules, LogSpec, PartitionLog, RegionEnd, RegionRule
 
 pub(super) const ANY_EPOCH: RegionRules = RegionRules { epoch_max: i32::MAX, now_ms: 1_700_000_000_000 };
 
+/// A name, and what is done to the data directory.
+pub(super) type Harm = (&'static str, fn(&Path));
+
 /// A core's shared parts over the given disk.
 pub(super) fn home_on<D: Disk>(disk: D) -> LogHome<D> {
     let disk = Rc::new(disk);

@@ -8,16 +8,14 @@ use std::rc::Rc;
 use twinlog_proto::channel::progress::FaultCode;
 
 use super::kit::{
-    Way, assert_same, batch, batches_of, big_spec, copy_dir, feed, golden, golden_bytes, golden_log, golden_spec, home,
+    Harm, Way, assert_same, batch, batches_of, big_spec, copy_dir, feed, golden, golden_bytes, golden_log, golden_spec,
+    home,
 };
 use crate::disk::uring::UringDisk;
 use crate::log::{LogHome, LogSpec, PartitionLog};
 
 const LAST_LOG: &str = "golden-0/00000000000000001109.log";
 const LAST_INDEX: &str = "golden-0/00000000000000001109.index";
-
-/// A name, and what is done to the data directory.
-type Harm = (&'static str, fn(&Path));
 
 /// A copy of the golden log as a crashed data plane leaves it, opened after `harm` was done to it.
 async fn reopened(

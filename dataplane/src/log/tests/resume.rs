@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::kit::{Way, batches_of, copy_dir, feed, golden, golden_bytes, golden_spec, home};
+use super::kit::{Harm, Way, batches_of, copy_dir, feed, golden, golden_bytes, golden_spec, home};
 use crate::disk::uring::UringDisk;
 use crate::log::{LogHome, LogSpec, PartitionLog, offline};
 
@@ -79,7 +79,7 @@ fn an_empty_log_is_taken_as_it_is() {
 
 #[test]
 fn what_is_not_as_it_was_left_is_recovered() {
-    let harms: [(&str, fn(&Path)); 7] = [
+    let harms: [Harm; 7] = [
         ("no snapshot", |dir| std::fs::remove_file(dir.join("00000000000000001155.snapshot")).unwrap()),
         ("a damaged snapshot", |dir| std::fs::write(dir.join("00000000000000001155.snapshot"), [0; 50]).unwrap()),
         ("no index", |dir| std::fs::remove_file(dir.join(LAST).with_extension("index")).unwrap()),
