@@ -4,6 +4,7 @@ pub mod args;
 pub mod compare;
 pub mod control;
 pub mod floor;
+pub mod limits;
 pub mod proc;
 pub mod run;
 pub mod serve;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::args::{Content, Serve};
+use crate::limits::PACE_SECONDS_MAX;
 use crate::source::batches::Shape;
 use crate::source::broker::{Broker, Config, StartError};
 use crate::source::pace::{self, Schedule};
@@ -15,8 +16,6 @@ use crate::source::pace::{self, Schedule};
 /// Between the answer to `pace` and the first batch, so that a measurer can get ready.
 const PACE_NOTICE_NS: u64 = 100_000_000;
 const START_FILE_POLL: Duration = Duration::from_millis(20);
-/// The longest paced phase, in seconds.
-const PACE_SECONDS_MAX: f64 = 1e6;
 
 /// A source that could not be served.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame::{decode_response, encode_request};
@@ -14,12 +13,12 @@ use twinlog_proto::messages::list_offsets::{ListOffsetsPartition, ListOffsetsReq
 use twinlog_proto::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use twinlog_proto::messages::{Message, Request};
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+use crate::limits::{SOURCE_ANSWER_BYTES_MAX, SOURCE_SILENCE_MAX};
+
 const METADATA_VERSION: i16 = 10;
 const LIST_OFFSETS_VERSION: i16 = 6;
 const FETCH_VERSION: i16 = 12;
 const FETCH_BYTES: i32 = 8 << 20;
-const FRAME_BYTES_MAX: u32 = 1 << 30;
 const EARLIEST: i64 = -2;
 const LATEST: i64 = -1;
 const PREFIX_BYTES: usize = 12;
@@ -192,7 +191,7 @@ impl Refetch {
 fn connect(address: &str) -> io::Result<TcpStream> {
     let failed = |cause: io::Error| io::Error::new(cause.kind(), format!("{address}: {cause}"));
     let socket = TcpStream::connect(address).map_err(failed)?;
-    socket.set_read_timeout(Some(TIMEOUT))?;
+    socket.set_read_timeout(Some(SOURCE_SILENCE_MAX))?;
     socket.set_nodelay(true)?;
     Ok(socket)
 }
@@ -213,7 +212,7 @@ fn receive(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     socket.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
-    if length > FRAME_BYTES_MAX {
+    if length > SOURCE_ANSWER_BYTES_MAX {
         return Err(io::Error::other(format!("an answer of {length} bytes")));
     }
     let mut frame = Vec::new();

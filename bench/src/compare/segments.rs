@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// The largest batch that is believed.
-const BATCH_BYTES_MAX: usize = 1 << 30;
+use crate::limits::STORED_BATCH_BYTES_MAX;
+
 const BUFFER_BYTES: usize = 1 << 20;
 const PREFIX_BYTES: usize = 12;
 /// Up to and including the last offset delta.
@@ -144,7 +144,7 @@ impl Open {
         let length =
             into.bytes.get(8..PREFIX_BYTES).and_then(|bytes| bytes.first_chunk()).map(|b| i32::from_be_bytes(*b));
         let size = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(0) + PREFIX_BYTES;
-        if !(HEADER_BYTES_MIN..=BATCH_BYTES_MAX).contains(&size) {
+        if !(HEADER_BYTES_MIN..=STORED_BATCH_BYTES_MAX).contains(&size) {
             return Err(self.no_log("holds bytes that are no batch"));
         }
         self.take(into, size - PREFIX_BYTES)?;

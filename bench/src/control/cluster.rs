@@ -13,6 +13,7 @@ use super::probes::Probes;
 use super::table::{Row, quantile};
 use super::{Size, crowd};
 use crate::args::{Content, Run};
+use crate::limits::CHANGE_MAX;
 use crate::proc;
 use crate::run::RunError;
 use crate::run::place::{self, Place};
@@ -22,8 +23,6 @@ use crate::spawn::Source;
 const MIRROR: &str = "bench";
 const ASKED: u32 = 100;
 const POLL: Duration = Duration::from_millis(200);
-/// The longest that starting or stopping may take.
-const CHANGE_MAX: Duration = Duration::from_secs(300);
 const IDLE_LOOK: Duration = Duration::from_secs(10);
 
 /// Measures.

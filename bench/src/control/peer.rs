@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use twinlog_proto::frame;
 use twinlog_proto::messages::Request;
 
+use crate::limits::{CONTROL_ANSWER_BYTES_MAX, CONTROL_SILENCE_MAX};
 use crate::run::RunError;
-
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-const ANSWER_BYTES_MAX: usize = 512 << 20;
 
 /// The connection.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl Peer {
     pub fn connect(address: &str) -> Result<Self, RunError> {
         let connected = TcpStream::connect(address).and_then(|stream| {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+            stream.set_read_timeout(Some(CONTROL_SILENCE_MAX))?;
             Ok(stream)
         });
         let stream = connected.map_err(|cause| failed(&cause))?;
@@ -73,7 +71,7 @@ impl Peer {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).map_err(|cause| failed(&cause))?;
         let length = u32::from_be_bytes(length) as usize;
-        if length > ANSWER_BYTES_MAX {
+        if length > CONTROL_ANSWER_BYTES_MAX {
             return Err(failed(&io::Error::other(format!("an answer of {length} bytes"))));
         }
         self.frame.resize(length, 0);

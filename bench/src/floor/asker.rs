@@ -7,8 +7,8 @@ use twinlog_proto::frame::encode_request;
 use twinlog_proto::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 
 use super::stream::framing_bytes;
+use crate::limits::FETCH_BYTES_MAX;
 use crate::source::batches::Batches;
-use crate::source::read::FETCH_BYTES_MAX;
 
 const VERSION: i16 = 11;
 const SESSIONLESS: i32 = -1;

@@ -29,6 +29,7 @@ use watch::{Board, Watched};
 
 use crate::args::{Content, Run};
 use crate::compare::{self, CompareError, Verdict, again};
+use crate::limits::{STALL_MAX, STOP_MAX};
 use crate::proc;
 use crate::serve::{batches_each, shape};
 use crate::source::batches::{Batches, ShapeError, seeded_uuid};
@@ -37,9 +38,6 @@ use crate::spawn::{Source, SpawnError, first_core};
 const MIRROR: &str = "bench";
 const BULK_POLL: Duration = Duration::from_micros(500);
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// How long a copy may stand still.
-const STALL_MAX: Duration = Duration::from_secs(60);
-const STOP_TIMEOUT: &str = "120s";
 const BAR_CHARS: usize = 40;
 
 /// A run that could not be carried out.
@@ -121,7 +119,8 @@ pub fn measure(args: &Run, with_pace: bool) -> Result<Report, RunError> {
         }
         _ => None,
     };
-    planes.tell(&command("stop", &job.topics(), &["--wait", "--timeout", STOP_TIMEOUT]))?;
+    let longest = format!("{}s", STOP_MAX.as_secs());
+    planes.tell(&command("stop", &job.topics(), &["--wait", "--timeout", &longest]))?;
     let without = planes.without();
     planes.stop()?;
     let paced_batches = paced.as_ref().map_or(0, |paced| paced.batches);

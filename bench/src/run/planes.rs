@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::RunError;
 use super::place::Place;
+use crate::limits::STOP_MAX;
 use crate::proc;
 use crate::spawn::{SpawnError, serving, sibling};
 
-const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_POLL: Duration = Duration::from_millis(20);
 const LOG_LINES_TOLD: usize = 15;
 
@@ -115,7 +115,7 @@ impl Planes {
         if let Some(pid) = Pid::from_raw(self.up.id().cast_signed()) {
             kill_process(pid, Signal::TERM).map_err(io::Error::from).map_err(RunError::signal)?;
         }
-        let deadline = Instant::now() + STOP_TIMEOUT;
+        let deadline = Instant::now() + STOP_MAX;
         while Instant::now() < deadline {
             match self.up.try_wait().map_err(RunError::signal)? {
                 Some(status) if status.success() => return Ok(()),
@@ -125,7 +125,7 @@ impl Planes {
                 None => std::thread::sleep(STOP_POLL),
             }
         }
-        Err(RunError::Planes(format!("twinlog up did not end within {} s", STOP_TIMEOUT.as_secs())))
+        Err(RunError::Planes(format!("twinlog up did not end within {} s", STOP_MAX.as_secs())))
     }
 
     /// The last lines that the planes printed.

@@ -9,8 +9,8 @@ use twinlog_proto::channel::progress::{PartitionProgress, SlotState, identity};
 use twinlog_proto::ids::Uuid;
 
 use super::RunError;
+use crate::limits::ATTACH_MAX;
 
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 const ATTACH_POLL: Duration = Duration::from_millis(20);
 
 /// A partition that is watched.
@@ -42,7 +42,7 @@ impl Board {
     /// # Errors
     /// When it does not answer in time.
     pub fn attach(state: &Path, partitions: &[Watched]) -> Result<Self, AttachError> {
-        let deadline = Instant::now() + ATTACH_TIMEOUT;
+        let deadline = Instant::now() + ATTACH_MAX;
         let observer = loop {
             match attach_observer(&state.join(SOCKET_NAME)) {
                 Err(AttachError::NotRunning { .. }) if Instant::now() < deadline => std::thread::sleep(ATTACH_POLL),

@@ -13,15 +13,10 @@ use thiserror::Error;
 use twinlog_proto::ids::Uuid;
 
 use super::layout::Layout;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_BYTES_MIN, RECORD_BYTES_MIN};
 
 /// Bytes of the header of a v2 batch.
 pub const HEADER_BYTES: usize = 61;
-/// Bytes of the smallest batch that holds a record with its mark.
-pub const BATCH_BYTES_MIN: u32 = 128;
-/// Bytes of the largest batch that is made.
-pub const BATCH_BYTES_MAX: u32 = 256 << 20;
-/// Bytes of the smallest value of a record: the mark of the batch.
-pub const RECORD_BYTES_MIN: u32 = 16;
 /// The timestamp of the first record of every partition, in ms since 1970: 2023-11-14.
 pub const FIRST_TIMESTAMP_MS: i64 = 1_700_000_000_000;
 /// The most bytes of a head: header, framing of a record with a key of one byte, mark.

@@ -18,13 +18,7 @@ use super::fetch::{self, Key};
 use super::outgoing::Outgoing;
 use super::session::Sessions;
 use super::store::{Store, Topic};
-
-/// Bytes of the largest request that is read.
-pub const REQUEST_BYTES_MAX: u32 = 8 << 20;
-/// Connections served at once.
-pub const CONNECTIONS_MAX: usize = 512;
-/// Partitions that all topics together may have.
-pub const PARTITIONS_MAX: u32 = 1 << 20;
+use crate::limits::{CONNECTIONS_MAX, PARTITIONS_MAX, REQUEST_BYTES_MAX};
 
 const REQUEST_BUFFER_BYTES: usize = 64 << 10;
 

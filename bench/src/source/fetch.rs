@@ -14,9 +14,7 @@ use super::outgoing::{Outgoing, Splice};
 use super::read::{Budget, Read, Want};
 use super::session::{Fetch, Sessions};
 use super::store::Store;
-
-/// The longest wait that a client is granted.
-pub const WAIT_MAX: Duration = Duration::from_secs(60);
+use crate::limits::FETCH_WAIT_MAX;
 
 const TOPIC_ID_FROM: i16 = 13;
 
@@ -152,7 +150,7 @@ fn forgotten(store: &Store, version: i16, request: &FetchRequest) -> Vec<Key> {
 }
 
 fn read_when_due(store: &Store, fetch: &Fetch<Key>, request: &FetchRequest) -> Vec<Read> {
-    let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
+    let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)).min(FETCH_WAIT_MAX);
     let deadline = Instant::now() + wait;
     let bytes_min = u64::try_from(request.min_bytes).unwrap_or(0);
     loop {

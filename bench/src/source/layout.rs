@@ -2,7 +2,8 @@
 
 use twinlog_proto::writer::Writer;
 
-use super::batches::{HEADER_BYTES, MARK_BYTES, RECORD_BYTES_MIN, Shape, split_mix};
+use super::batches::{HEADER_BYTES, MARK_BYTES, Shape, split_mix};
+use crate::limits::RECORD_BYTES_MIN;
 
 const MAGIC: u8 = 2;
 

@@ -7,9 +7,7 @@
 use twinlog_proto::error_code::ErrorCode;
 
 use super::batches::Batches;
-
-/// What a broker caps a response at (`fetch.max.bytes`), in bytes.
-pub const FETCH_BYTES_MAX: i32 = 55 << 20;
+use crate::limits::FETCH_BYTES_MAX;
 
 /// One partition of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

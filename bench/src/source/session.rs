@@ -9,9 +9,7 @@ use std::hash::Hash;
 use twinlog_proto::error_code::ErrorCode;
 
 use super::read::{Read, Want};
-
-/// Sessions kept at most; further clients are served without one.
-pub const SESSIONS_MAX: usize = 1000;
+use crate::limits::SESSIONS_MAX;
 
 const FULL: i32 = 0;
 const FINAL: i32 = -1;
