@@ -1,5 +1,6 @@
 //! Looks at the data plane's board as an observer.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ use super::RunError;
 use crate::limits::ATTACH_MAX;
 
 const ATTACH_POLL: Duration = Duration::from_millis(20);
+/// Between two searches for slots: less than the looks of a run are apart.
+const SEARCH_EVERY: Duration = Duration::from_micros(200);
 
 /// A partition that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +37,10 @@ pub struct Board {
     observer: Observer,
     slots: Vec<Option<u32>>,
     identities: Vec<u64>,
+    /// The watched partitions by identity: there may be many thousand, and as many slots.
+    by_identity: HashMap<u64, usize>,
+    /// When their slots were looked for the last time.
+    searched: Option<Instant>,
 }
 
 impl Board {
@@ -49,8 +56,9 @@ impl Board {
                 other => break other?,
             }
         };
-        let identities = partitions.iter().map(|each| identity(each.topic_id, each.partition)).collect();
-        Ok(Self { observer, slots: vec![None; partitions.len()], identities })
+        let identities: Vec<u64> = partitions.iter().map(|each| identity(each.topic_id, each.partition)).collect();
+        let by_identity = identities.iter().zip(0..).map(|(identity, at)| (*identity, at)).collect();
+        Ok(Self { observer, slots: vec![None; partitions.len()], identities, by_identity, searched: None })
     }
 
     /// The data plane's process.
@@ -80,14 +88,18 @@ impl Board {
         if self.observer.is_over() {
             return Err(RunError::Planes("the data plane is gone".into()));
         }
-        self.find_slots();
+        // Not for each that has none: all are found at once.
+        if self.searched.is_none_or(|at| at.elapsed() >= SEARCH_EVERY) {
+            self.find_slots();
+            self.searched = Some(Instant::now());
+        }
         Ok(None)
     }
 
     fn find_slots(&mut self) {
         for (slot, seen) in self.observer.view.board().occupied(0) {
             if let Seen::Value(progress) = seen
-                && let Some(at) = self.identities.iter().position(|identity| *identity == progress.identity)
+                && let Some(&at) = self.by_identity.get(&progress.identity)
             {
                 self.slots[at] = Some(slot);
             }
