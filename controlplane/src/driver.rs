@@ -358,7 +358,9 @@ async fn take_all(draft: &mut Draft<'_>, events: Vec<MirrorEvent>) {
 /// How many partitions an event changes at most.
 fn partitions_of(event: &MirrorEvent, catalog: &Catalog) -> usize {
     match event {
-        MirrorEvent::Started { topic, .. } => usize::try_from(topic.partition_count).unwrap_or(0),
+        MirrorEvent::Started { topic, .. } | MirrorEvent::Anew { topic, .. } => {
+            usize::try_from(topic.partition_count).unwrap_or(0)
+        }
         MirrorEvent::Wanted { mirror, topic, .. } => {
             catalog.topic(mirror, topic).map_or(0, |known| known.partitions.len())
         }

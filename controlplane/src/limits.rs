@@ -70,6 +70,8 @@ pub const SETTING_CHARS_MAX: usize = 32_767;
 pub const ANSWER_TEXT_CHARS_MAX: usize = 4_000;
 /// Characters that say who a topic was handed over to.
 pub const HANDED_OVER_CHARS_MAX: usize = 1_000;
+/// Partitions of a topic of which an answer says what a start from scratch throws away; the others are counted.
+pub const THROWN_AWAY_TOLD_MAX: usize = 20;
 /// Characters of an error text that is kept with a failed partition.
 pub const ERROR_CHARS_MAX: usize = 500;
 

@@ -184,7 +184,13 @@ mod tests {
         catalog.apply(&StateRecord::Topic { mirror: mirror(), topic: topic(), facts: Some(facts) });
         for (partition, standing) in (0..).zip(standings) {
             let (mirror, topic, standing) = (mirror, topic, standing.clone());
-            let placement = Placement { slot: partition as u32, directory: "/d".into(), attempt: 0, asked_version: 1 };
+            let placement = Some(Placement {
+                slot: partition as u32,
+                directory: "/d".into(),
+                attempt: 0,
+                asked_version: 1,
+                discard: false,
+            });
             let record = StateRecord::Placement { mirror: mirror(), topic: topic(), partition, placement };
             catalog.apply(&record);
             let record = StateRecord::Standing { mirror: mirror(), topic: topic(), topic_id: ID, partition, standing };

@@ -33,9 +33,15 @@ pub enum Desired {
     Stop = 2,
     /// Let go of it: the topic left the mirror. Files stay.
     Remove = 3,
+    /// Throw its folder away, and stop there: what comes next is a topic begun anew. Done twice it does no harm, for nothing is
+    /// mirrored before another wish says so.
+    Discard = 4,
 }
 
 impl Desired {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Mirror, Self::Pause, Self::Stop, Self::Remove, Self::Discard];
+
     /// The code that stands in the file.
     #[must_use]
     pub fn code(self) -> i8 {
@@ -45,7 +51,7 @@ impl Desired {
     /// The meaning of a code; `None` for one that has none.
     #[must_use]
     pub fn from_code(code: i8) -> Option<Self> {
-        [Self::Mirror, Self::Pause, Self::Stop, Self::Remove].into_iter().find(|desired| desired.code() == code)
+        Self::ALL.into_iter().find(|desired| desired.code() == code)
     }
 }
 
@@ -125,9 +131,9 @@ mod tests {
 
     #[test]
     fn every_wish_is_found_by_its_code() {
-        for desired in [Desired::Mirror, Desired::Pause, Desired::Stop, Desired::Remove] {
+        for desired in Desired::ALL {
             assert_eq!(Desired::from_code(desired.code()), Some(desired));
         }
-        assert_eq!(Desired::from_code(4), None);
+        assert_eq!(Desired::from_code(5), None);
     }
 }

@@ -27,6 +27,8 @@ enum Verb {
     Create,
     Start,
     Stop,
+    /// A start from scratch of what is stopped.
+    Anew,
     /// As `Stop`, and the data plane is killed at the same time.
     StopBoth,
     /// As `Stop`, with a log that is long enough to be compacted.
@@ -44,6 +46,7 @@ impl Verb {
             Self::Create => is_known(),
             Self::Delete => !is_known(),
             Self::Start => planes.states(mirror).len() as i64 == PARTITIONS,
+            Self::Anew => !planes.states(mirror).is_empty() && !planes.states(mirror).iter().any(stops),
             Self::Stop | Self::StopBoth | Self::Compact => planes.states(mirror).iter().all(stops),
         }
     }
@@ -65,6 +68,7 @@ fn kills() -> Vec<(Verb, &'static str)> {
         of(Verb::Create, &[&CHANGE, &SHOWN]),
         of(Verb::Start, &[&CHANGE, &SHOWN, &SENT, &SEEN]),
         of(Verb::Stop, &[&CHANGE, &SHOWN, &SENT, &SEEN, &END]),
+        of(Verb::Anew, &[&CHANGE, &SHOWN, &SENT, &SEEN]),
         of(Verb::StopBoth, &[&["change-durable", "order-sent"], &SEEN, &END]),
         of(Verb::Compact, &[&["snapshot-aside", "snapshot-renamed", "snapshot-durable"]]),
         of(Verb::Delete, &[&CHANGE, &SHOWN, &GONE]),
@@ -247,6 +251,7 @@ fn one(
     let create = ["mirrors", "create", mirror, "--source", source];
     let start = ["topics", "start", mirror, "--topic", topic];
     let stop = ["topics", "stop", mirror, "--topic", topic];
+    let anew = ["topics", "start", mirror, "--topic", topic, "--from-scratch"];
     let delete = ["mirrors", "delete", mirror];
     if verb != Verb::Create {
         planes.site.cli(&create).done();
@@ -256,7 +261,7 @@ fn one(
         planes.reach(mirror, "MIRRORING");
         planes.holds_records(mirror);
     }
-    if verb == Verb::Delete {
+    if matches!(verb, Verb::Delete | Verb::Anew) {
         planes.site.cli(&stop).done();
         planes.reach(mirror, "STOPPED");
     }
@@ -269,8 +274,32 @@ fn one(
         Verb::Create => &create,
         Verb::Start => &start,
         Verb::Stop | Verb::StopBoth | Verb::Compact => &stop,
+        Verb::Anew => &anew,
         Verb::Delete => &delete,
     };
+    asked_until_there(planes, (verb, step), mirror, words);
+    match verb {
+        Verb::Nothing | Verb::Create | Verb::Start | Verb::Anew => {
+            if verb == Verb::Create {
+                planes.site.cli(&start).done();
+            }
+            // What is under way would pass the steps of the next kill.
+            planes.reach(mirror, "MIRRORING");
+            if verb == Verb::Anew {
+                begun_anew(planes, step, mirror);
+            }
+            promised.mirroring.insert(mirror.to_owned());
+        }
+        Verb::Delete => drop(promised.gone.insert(mirror.to_owned())),
+        Verb::Stop | Verb::StopBoth | Verb::Compact => {
+            let ends = stopped(planes, step, mirror, topic);
+            promised.stopped.insert(mirror.to_owned(), ends);
+        }
+    }
+}
+
+/// Asks the control plane that is killed at `step`, and again what it did not answer: what was answered is on record.
+fn asked_until_there(planes: &mut Planes, (verb, step): (Verb, &str), mirror: &str, words: &[&str]) {
     // Another change of the program may be the one that passes the step first; then this one was not answered, and is asked again.
     let mut is_there = false;
     for _ in 0..TRIES {
@@ -289,21 +318,13 @@ fn one(
         assert!(matches!(step, "change-decided" | "change-written"), "{step}: {words:?} is lost");
         planes.site.cli(words).done();
     }
-    match verb {
-        Verb::Nothing | Verb::Create | Verb::Start => {
-            if verb == Verb::Create {
-                planes.site.cli(&start).done();
-            }
-            // What is under way would pass the steps of the next kill.
-            planes.reach(mirror, "MIRRORING");
-            promised.mirroring.insert(mirror.to_owned());
-        }
-        Verb::Delete => drop(promised.gone.insert(mirror.to_owned())),
-        Verb::Stop | Verb::StopBoth | Verb::Compact => {
-            let ends = stopped(planes, step, mirror, topic);
-            promised.stopped.insert(mirror.to_owned(), ends);
-        }
-    }
+}
+
+/// Waits until the mirror's topic holds records again; where it once ended is no truth any more.
+fn begun_anew(planes: &Planes, step: &str, mirror: &str) {
+    planes.holds_records(mirror);
+    let ends = planes.ends(mirror);
+    assert!(ends.values().all(|end| *end == 0), "{step}: where mirroring once ended is remembered: {ends:?}");
 }
 
 /// Waits until the mirror's topic is stopped; its last mirrored offsets, which are where the files end.

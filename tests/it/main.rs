@@ -11,6 +11,7 @@ mod command_line;
 mod crash;
 mod demo;
 mod follow;
+mod from_scratch;
 mod full_disk;
 mod hostile_memory;
 mod killed_at_every_step;

@@ -24,8 +24,8 @@ pub fn gone() -> String {
 pub fn recreated(there: Uuid, here: Uuid) -> String {
     let told = told(FaultCode::RECREATED);
     format!(
-        "{told} (there {there}, here {here}); the copy stays as it is: stop the topic; the new one can be mirrored after the \
-         mirror was deleted and the old folders were moved away"
+        "{told} (there {there}, here {here}); the copy stays as it is: stop the topic, move its \
+         folders away if they are to be kept, and start it with --from-scratch"
     )
 }
 

@@ -180,6 +180,8 @@ pub struct Placement {
     pub attempt: i32,
     /// The assignment version that carries what was last asked of it.
     pub asked_version: i64,
+    /// Its files are to be thrown away before anything is mirrored into them.
+    pub discard: bool,
 }
 
 /// Where mirroring ended.
@@ -202,8 +204,8 @@ pub enum StateRecord {
     Mirror { mirror: String, facts: Option<MirrorFacts> },
     /// Type 102; `None`: the topic and all below it are gone.
     Topic { mirror: String, topic: String, facts: Option<TopicFacts> },
-    /// Type 103.
-    Placement { mirror: String, topic: String, partition: i32, placement: Placement },
+    /// Type 103; `None`: the partition is forgotten.
+    Placement { mirror: String, topic: String, partition: i32, placement: Option<Placement> },
     /// Type 105; `None`: nothing is known of the topic's settings any more.
     Configs { mirror: String, topic: String, configs: Option<TopicConfigs> },
     /// Type 106: an access rule that we gave to this cluster, the destination; `None`: and took away.
@@ -315,9 +317,10 @@ impl Catalog {
             StateRecord::LastMirrored { mirror, topic, partition, last } => {
                 self.with_partition(mirror, topic, *partition, |p| p.last_mirrored = Some(*last));
             }
-            StateRecord::Placement { mirror, topic, partition, placement } => {
-                self.with_partition(mirror, topic, *partition, |p| p.placement = Some(placement.clone()));
-            }
+            StateRecord::Placement { mirror, topic, partition, placement } => match placement {
+                None => self.with_topic(mirror, topic, |topic| drop(topic.partitions.remove(partition))),
+                Some(_) => self.with_partition(mirror, topic, *partition, |p| p.placement.clone_from(placement)),
+            },
             StateRecord::Configs { mirror, topic, configs } => {
                 self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
             }

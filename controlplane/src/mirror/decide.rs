@@ -3,10 +3,10 @@
 //! The driver makes a `Draft` from the durable catalog, lets it take the events of a group, makes its records durable, and
 //! only then uses its catalog. A draft that is dropped never happened.
 
+mod anew;
 mod follow;
 
 use crate::limits::ERROR_CHARS_MAX;
-use crate::mirror::acls::MADE_HERE;
 use crate::mirror::catalog::{
     Catalog, Desired, LastMirrored, MirrorFacts, Partition, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
 };
@@ -17,7 +17,6 @@ use crate::mirror::placement::Placer;
 use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::mirror_state::MirrorState;
-use twinlog_proto::security::acl::AclBinding;
 
 /// A partition by name.
 pub type PartitionKey = (String, String, i32);
@@ -137,12 +136,14 @@ impl<'a> Draft<'a> {
                 Ok(())
             }
             MirrorEvent::Started { mirror, topic } => self.start(&mirror, &topic),
+            MirrorEvent::Anew { mirror, topic } => self.begin_anew(&mirror, &topic),
             MirrorEvent::Followed { mirror, topic } => self.follow(&mirror, &topic),
             MirrorEvent::StartedUnresolved { mirror, topic } => self.start_unresolved(&mirror, &topic),
             MirrorEvent::Wanted { mirror, topic, desired, event } => self.want(&mirror, &topic, desired, event),
-            MirrorEvent::Partition { mirror, topic, partition, event, detail } => {
-                self.step(&mirror, &topic, partition, event, &detail)
-            }
+            MirrorEvent::Partition { mirror, topic, partition, event, detail } => match event {
+                Event::SlotDiscarded => self.discarded(&mirror, &topic, partition),
+                event => self.step(&mirror, &topic, partition, event, &detail),
+            },
             MirrorEvent::HandedOver { mirror, topic, to } => self.hand_over(mirror, topic, to),
             MirrorEvent::Acl { origin, binding, present } => self.acl(origin, binding, present),
             MirrorEvent::AclGiven { mirror, binding, to } => {
@@ -187,7 +188,12 @@ impl<'a> Draft<'a> {
                 let Some(mut placement) = known.filter(|placed| placed.asked_version != version) else { continue };
                 placement.asked_version = version;
                 let (mirror, topic) = (mirror.clone(), topic.clone());
-                self.record(StateRecord::Placement { mirror, topic, partition: *partition, placement });
+                self.record(StateRecord::Placement {
+                    mirror,
+                    topic,
+                    partition: *partition,
+                    placement: Some(placement),
+                });
             }
         }
         let send = touched.into_keys().filter(|mirror| self.catalog.mirror(mirror).is_some()).collect();
@@ -198,16 +204,6 @@ impl<'a> Draft<'a> {
     fn record(&mut self, record: StateRecord) {
         self.catalog.apply(&record);
         self.records.push(record);
-    }
-
-    fn acl(&mut self, origin: String, binding: AclBinding, present: bool) -> Result<(), NotTaken> {
-        if origin != MADE_HERE && self.catalog.mirror(&origin).is_none() {
-            return Err(NotTaken::Absent);
-        }
-        if self.catalog.acls().of(&origin).is_some_and(|acls| acls.contains(&binding)) != present {
-            self.record(StateRecord::Acl { origin, binding, present });
-        }
-        Ok(())
     }
 
     fn delete(&mut self, mirror: String) -> Result<(), NotTaken> {
@@ -315,6 +311,9 @@ impl<'a> Draft<'a> {
         let before = self.standing(mirror, topic, partition);
         let (to, effects) = machine::step(before.state, event)?;
         let after = next_standing(&before, to, event, detail);
+        if self.would_end_too_early(mirror, topic, partition, after.state) {
+            return Err(Refused { state: before.state, event }.into());
+        }
         let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
         if let (true, Detail::Ended(Some(last))) = (effects.contains(&Effect::PersistLastMirrored), detail) {
             let (mirror, topic) = (mirror.clone(), topic.clone());
@@ -325,7 +324,7 @@ impl<'a> Draft<'a> {
             let tries_again = before.state == MirrorState::Failed;
             if let (Some(placement), true) = (&placement, tries_again) {
                 let (attempt, asked_version) = (placement.attempt.wrapping_add(1), self.next_version(&mirror));
-                let placement = Placement { attempt, asked_version, ..placement.clone() };
+                let placement = Some(Placement { attempt, asked_version, ..placement.clone() });
                 let (mirror, topic) = (mirror.clone(), topic.clone());
                 self.record(StateRecord::Placement { mirror, topic, partition, placement });
             }
@@ -380,7 +379,7 @@ fn next_standing(before: &Standing, to: To, event: Event, detail: &Detail) -> St
             after = Standing { previous: MirrorState::Unknown, retry_attempt: 0, message: None, ..after };
         }
         // The count lives on until records flow, so that a bounce between two states ends.
-        (Event::RetryDue | Event::SlotMirroring, _) => after.previous = MirrorState::Unknown,
+        (Event::RetryDue | Event::SlotMirroring | Event::SlotDiscarded, _) => after.previous = MirrorState::Unknown,
         (Event::SlotProgressed, _) => after = Standing { retry_attempt: 0, message: None, ..after },
         _ => {
             after = Standing { previous: MirrorState::Unknown, retry_attempt: 0, message: None, ..after };

@@ -185,3 +185,69 @@ fn a_snapshot_of_the_catalog_replays_to_the_same_catalog_with_what_is_not_unders
     }
     assert_eq!(replayed, catalog);
 }
+
+#[test]
+fn a_topic_that_begins_anew_forgets_where_mirroring_ended_and_flows_only_once_its_files_are_gone() {
+    let running = group(&Catalog::default(), [created(), started(3)]).catalog;
+    let stop = |index| {
+        let last = Some(LastMirrored { offset: 42, epoch: 5 });
+        MirrorEvent::detailed("m", "t", index, Event::SlotStopped, Detail::Ended(last))
+    };
+    let broken = Detail::Failure { message: "damaged".into(), retryable: false };
+    let stopped = group(
+        &running,
+        [
+            wanted(Desired::Stop, Event::Stop),
+            stop(0),
+            stop(1),
+            MirrorEvent::detailed("m", "t", 2, Event::Failed, broken),
+        ],
+    )
+    .catalog;
+    let other = SourceTopic { id: Uuid([8; 16]), ..source("t", 2) };
+    // Together with a last stop, whose position must not come back by the order of records.
+    let anew = group(&stopped, [MirrorEvent::Anew { mirror: "m".into(), topic: other }]);
+    assert_eq!(anew.send, ["m".to_owned()].into());
+    let topic = anew.catalog.topic("m", "t").unwrap();
+    assert_eq!((topic.facts.id, topic.facts.desired), (Uuid([8; 16]), Desired::Mirror));
+    for index in 0..3 {
+        let (before, after) = (stopped.partition("m", "t", index).unwrap(), &topic.partitions[&index]);
+        let (old, new) = (before.placement.as_ref().unwrap(), after.placement.as_ref().unwrap());
+        assert_eq!((state(&anew.catalog, index), after.last_mirrored), (MirrorState::Preparing, None));
+        assert!(new.discard && new.attempt == old.attempt + 1, "{new:?}");
+        assert_eq!((new.slot, &new.directory), (old.slot, &old.directory), "where the old files are");
+        assert!(after.standing.state_epoch > before.standing.state_epoch && after.standing.message.is_none());
+    }
+    let room = room();
+    let mut draft = Draft::new(&anew.catalog, &room);
+    draft.take(wanted(Desired::Stop, Event::Stop)).unwrap();
+    let early = draft.take(MirrorEvent::detailed("m", "t", 0, Event::SlotStopped, Detail::Ended(None)));
+    assert!(early.is_err(), "a stop waits for the files to be gone");
+    let gone = |index| MirrorEvent::partition("m", "t", index, Event::SlotDiscarded);
+    let flows = group(&anew.catalog, [gone(0), gone(1), gone(2)]);
+    assert_eq!(flows.send, ["m".to_owned()].into(), "the wish to mirror goes out now");
+    let topic = flows.catalog.topic("m", "t").unwrap();
+    assert!(!topic.partitions[&0].placement.as_ref().unwrap().discard);
+    assert!(!topic.partitions.contains_key(&2), "the source has it no longer");
+    assert_eq!(draft_of(&flows.catalog, gone(0)), Err(NotTaken::Absent), "told twice it is done once");
+}
+
+fn draft_of(catalog: &Catalog, event: MirrorEvent) -> Result<(), NotTaken> {
+    Draft::new(catalog, &room()).take(event)
+}
+
+#[test]
+fn a_position_that_was_recorded_in_the_same_group_does_not_outlive_the_topic() {
+    let running = group(&Catalog::default(), [created(), started(1), wanted(Desired::Stop, Event::Stop)]).catalog;
+    let last = Some(LastMirrored { offset: 42, epoch: 5 });
+    let ended = MirrorEvent::detailed("m", "t", 0, Event::SlotStopped, Detail::Ended(last));
+    let anew = MirrorEvent::Anew { mirror: "m".into(), topic: source("t", 1) };
+    assert_eq!(group(&running, [ended, anew]).catalog.partition("m", "t", 0).unwrap().last_mirrored, None);
+}
+
+#[test]
+fn a_new_topic_that_begins_from_scratch_trusts_no_folder_that_lies_there() {
+    let anew = MirrorEvent::Anew { mirror: "m".into(), topic: source("t", 2) };
+    let catalog = group(&Catalog::default(), [created(), anew]).catalog;
+    assert!(catalog.partitions().all(|(.., partition)| partition.placement.as_ref().unwrap().discard));
+}

@@ -21,6 +21,8 @@ pub enum MirrorEvent {
     Settings { mirror: String, settings: Settings },
     /// A topic is started, or the source has now told what it is.
     Started { mirror: String, topic: SourceTopic },
+    /// A topic is started from scratch: what was mirrored of it is thrown away first.
+    Anew { mirror: String, topic: SourceTopic },
     /// What the source says of a topic that is mirrored has changed: more partitions, other settings.
     Followed { mirror: String, topic: SourceTopic },
     /// A topic is started that the source cannot be asked about now.

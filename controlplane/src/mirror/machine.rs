@@ -33,6 +33,8 @@ pub enum Event {
     SlotPaused,
     /// The board: the files are finished, nothing is written any more.
     SlotStopped,
+    /// The board: the files that were to be thrown away are gone.
+    SlotDiscarded,
     /// The board: the first records after a retry arrived.
     SlotProgressed,
     /// The board, the source or a check here: it cannot go on.
@@ -44,7 +46,7 @@ pub enum Event {
 }
 
 /// All events, in the order in which the table is printed.
-pub const EVENTS: [Event; 15] = [
+pub const EVENTS: [Event; 16] = [
     Event::Start,
     Event::StartUnresolved,
     Event::Resolved,
@@ -56,6 +58,7 @@ pub const EVENTS: [Event; 15] = [
     Event::SlotFencing,
     Event::SlotPaused,
     Event::SlotStopped,
+    Event::SlotDiscarded,
     Event::SlotProgressed,
     Event::Failed,
     Event::RetryDue,
@@ -123,6 +126,9 @@ pub fn step(state: MirrorState, event: Event) -> Result<(To, &'static [Effect]),
         (S::Initializing, E::Stop) => (S::Stopped, DURABLE),
 
         (S::Preparing | S::Failed, E::SlotMirroring) => (S::Mirroring, DURABLE),
+        // Only now the next wish goes out.
+        (S::Preparing, E::SlotDiscarded) => (S::Preparing, ASKED),
+        (S::Stopping, E::SlotDiscarded) => (S::Stopping, ASKED),
         // Entered and left by the data plane alone, so it is shown and not recorded.
         (S::Mirroring, E::SlotFencing) => (S::EpochFencing, SHOWN_ONLY),
         (S::EpochFencing, E::SlotMirroring) => (S::Mirroring, SHOWN_ONLY),
@@ -141,7 +147,7 @@ pub fn step(state: MirrorState, event: Event) -> Result<(To, &'static [Effect]),
         // A stopped partition belongs to whoever writes to it next; its slot says nothing about mirroring.
         (S::Unknown | S::Stopped, E::Failed) => return Err(Refused { state, event }),
         (_, E::Failed) => (S::Failed, ARMED),
-        (S::Failed, E::RetryDue | E::Retry) => return Ok((To::Previous, ASKED)),
+        (S::Failed, E::RetryDue | E::Retry | E::SlotDiscarded) => return Ok((To::Previous, ASKED)),
         _ => return Err(Refused { state, event }),
     };
     Ok((To::State(to), effects))

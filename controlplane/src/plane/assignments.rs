@@ -51,6 +51,7 @@ fn partition_part(index: i32, topic: &Topic, partition: &Partition) -> Option<As
         state => state,
     };
     let desired = match state {
+        _ if placement.discard => assignment::Desired::Discard,
         MirrorState::Stopping | MirrorState::Stopped => assignment::Desired::Stop,
         MirrorState::Pausing | MirrorState::Paused => assignment::Desired::Pause,
         MirrorState::Unknown | MirrorState::Failed => match topic.facts.desired {

@@ -3,7 +3,7 @@
 //! Called at every look at the board. The slot is the truth and ring events are only a reason to look, so the same look
 //! twice gives the same events, and none once they were taken.
 
-use crate::mirror::catalog::{Catalog, Partition};
+use crate::mirror::catalog::{Catalog, Partition, Placement};
 use crate::mirror::decide::ended_at;
 use crate::mirror::event::{Detail, MirrorEvent};
 use crate::mirror::machine::Event;
@@ -32,15 +32,21 @@ impl Watcher {
             if !is_current(&seen, placement) {
                 continue;
             }
-            if let Some((event, detail)) = self.event(placement.slot, partition, &seen) {
+            if let Some((event, detail)) = self.event(placement, partition, &seen) {
                 events.push(MirrorEvent::detailed(mirror, name, index, event, detail));
             }
         }
         events
     }
 
-    fn event(&mut self, slot: u32, partition: &Partition, seen: &PartitionProgress) -> Option<(Event, Detail)> {
+    fn event(
+        &mut self,
+        placement: &Placement,
+        partition: &Partition,
+        seen: &PartitionProgress,
+    ) -> Option<(Event, Detail)> {
         use MirrorState as S;
+        let slot = placement.slot;
         // Records that are still on their way say nothing against the source's own word.
         if partition.standing.by_source {
             return None;
@@ -48,6 +54,10 @@ impl Watcher {
         let flows = matches!(seen.state, SlotState::Mirroring | SlotState::Fencing);
         if seen.state == SlotState::Failed {
             return (partition.standing.state != S::Failed).then(|| (Event::Failed, failure(seen)));
+        }
+        // A stop that came after the order waits for it too.
+        if placement.discard {
+            return (seen.state == SlotState::Stopped).then_some((Event::SlotDiscarded, Detail::None));
         }
         // A failed partition may come back by itself, when the data plane was started again.
         let awaited = match partition.standing.state {
@@ -123,12 +133,15 @@ pub fn is_retryable(code: FaultCode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::catalog::{Placement, Standing};
+    use crate::mirror::catalog::Standing;
 
     fn partition(state: MirrorState, previous: MirrorState, retry_attempt: i16) -> Partition {
         let standing = Standing { state, previous, retry_attempt, ..Standing::default() };
-        let placement = Some(Placement { slot: 0, directory: "/d".into(), attempt: 0, asked_version: 1 });
-        Partition { standing, placement, last_mirrored: None }
+        Partition { standing, placement: Some(placed(0, false)), last_mirrored: None }
+    }
+
+    fn placed(slot: u32, discard: bool) -> Placement {
+        Placement { slot, directory: "/d".into(), attempt: 0, asked_version: 1, discard }
     }
 
     #[test]
@@ -156,7 +169,25 @@ mod tests {
             (S::Failed, S::Stopping, B::Mirroring, None),
         ] {
             let seen = PartitionProgress::unknown(1, shown);
-            let found = Watcher::default().event(0, &partition(state, previous, 0), &seen);
+            let found = Watcher::default().event(&placed(0, false), &partition(state, previous, 0), &seen);
+            assert_eq!(found.map(|(event, _)| event), event, "{state:?} after {previous:?} shows {shown:?}");
+        }
+    }
+
+    #[test]
+    fn while_files_are_to_be_thrown_away_only_their_end_or_a_failure_counts() {
+        use MirrorState as S;
+        use SlotState as B;
+        for (state, previous, shown, event) in [
+            (S::Preparing, S::Unknown, B::Mirroring, None),
+            (S::Preparing, S::Unknown, B::Stopped, Some(Event::SlotDiscarded)),
+            (S::Preparing, S::Unknown, B::Failed, Some(Event::Failed)),
+            (S::Stopping, S::Unknown, B::Stopped, Some(Event::SlotDiscarded)),
+            (S::Failed, S::Preparing, B::Stopped, Some(Event::SlotDiscarded)),
+            (S::Failed, S::Preparing, B::Failed, None),
+        ] {
+            let seen = PartitionProgress::unknown(1, shown);
+            let found = Watcher::default().event(&placed(0, true), &partition(state, previous, 0), &seen);
             assert_eq!(found.map(|(event, _)| event), event, "{state:?} after {previous:?} shows {shown:?}");
         }
     }
@@ -170,12 +201,16 @@ mod tests {
             ..PartitionProgress::unknown(1, SlotState::Mirroring)
         };
         let mut watcher = Watcher::default();
-        assert_eq!(watcher.event(0, &partition, &seen), None);
-        assert_eq!(watcher.event(0, &partition, &seen), None);
+        assert_eq!(watcher.event(&placed(0, false), &partition, &seen), None);
+        assert_eq!(watcher.event(&placed(0, false), &partition, &seen), None);
         seen.leo = 11;
-        assert_eq!(watcher.event(0, &partition, &seen), Some((Event::SlotProgressed, Detail::None)));
+        assert_eq!(watcher.event(&placed(0, false), &partition, &seen), Some((Event::SlotProgressed, Detail::None)));
         seen.leo = 20;
-        assert_eq!(watcher.event(1, &partition, &seen), Some((Event::SlotProgressed, Detail::None)), "caught up");
+        assert_eq!(
+            watcher.event(&placed(1, false), &partition, &seen),
+            Some((Event::SlotProgressed, Detail::None)),
+            "caught up"
+        );
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_slot_is_current_when_its_version_has_reached_what_was_asked_also_across_the_wrap() {
-        let placement = |asked_version| Placement { slot: 0, directory: "/d".into(), attempt: 2, asked_version };
+        let placement =
+            |asked_version| Placement { slot: 0, directory: "/d".into(), attempt: 2, asked_version, discard: false };
         let seen = |assignment_version, attempt| PartitionProgress {
             assignment_version,
             attempt,

@@ -95,6 +95,8 @@ mod acl_tests;
 #[cfg(test)]
 mod alter_tests;
 #[cfg(test)]
+mod anew_tests;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod hostile_tests;

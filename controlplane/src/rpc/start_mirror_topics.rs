@@ -1,5 +1,7 @@
 //! pure: StartMirrorTopics: topics by name and by pattern, with what the source says about them.
 
+mod anew;
+
 use crate::follow::{exclusion, internal_starts};
 use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{MirrorEvent, SourceTopic};
@@ -36,6 +38,10 @@ pub fn question(request: &StartMirrorTopicsRequest, catalog: &Catalog) -> Result
     };
     patterns(&request.exclude_patterns)?;
     let include = patterns(&request.include_patterns)?;
+    if request.from_scratch && !include.is_empty() {
+        let why = "a start from scratch throws away what was mirrored, so it takes topics by name only; leave the patterns out";
+        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    }
     let names = request.topics.iter().map(|topic| topic.topic_name.clone()).filter(|name| is_legal_name(name));
     let mut names: Vec<String> = names.collect();
     if internal::are_followed(&mirror.facts.settings) {
@@ -70,6 +76,8 @@ struct Start<'a> {
     include: Patterns,
     exclude: Patterns,
     slots_free: usize,
+    /// What is thrown away, in words.
+    thrown_away: Vec<String>,
 }
 
 impl<'a> Start<'a> {
@@ -97,7 +105,7 @@ impl<'a> Start<'a> {
             return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
         }
         let slots_free = (view.slots_max as usize).saturating_sub(catalog.slots().len());
-        Ok(Self { request, source, mirror, catalog, view, include, exclude, slots_free })
+        Ok(Self { request, source, mirror, catalog, view, include, exclude, slots_free, thrown_away: Vec::new() })
     }
 
     fn decide(mut self) -> Result<(Vec<MirrorEvent>, StartMirrorTopicsResponse), Refusal> {
@@ -119,7 +127,7 @@ impl<'a> Start<'a> {
         }
         events.extend(self.internal(first, &events));
         let response = StartMirrorTopicsResponse {
-            error_message: joined(results.values().flatten()).or_else(|| self.warning()),
+            error_message: self.told(joined(results.values().flatten())),
             mirror_name: self.request.mirror_name.clone(),
             topics: results
                 .into_iter()
@@ -154,22 +162,25 @@ impl<'a> Start<'a> {
         Ok(events)
     }
 
-    /// What a person should know of a start that is not refused.
-    fn warning(&self) -> Option<String> {
-        let notes = &self.source.as_ref()?.trail.notes;
-        (!notes.is_empty()).then(|| Refusal::new(ErrorCode::NONE, notes.join("; ")).message)
+    /// What a person should know besides what is refused.
+    fn told(&self, refused: Option<String>) -> Option<String> {
+        let notes = self.source.iter().flat_map(|answer| &answer.trail.notes).filter(|_| refused.is_none());
+        let more: Vec<&str> = self.thrown_away.iter().chain(notes).map(String::as_str).collect();
+        let more = (!more.is_empty()).then(|| Refusal::new(ErrorCode::NONE, more.join("; ")).message);
+        let both: Vec<String> = refused.into_iter().chain(more).collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 
     /// The internal topics that come along with the topics that these events start.
     fn internal(&mut self, first: bool, events: &[MirrorEvent]) -> Vec<MirrorEvent> {
-        let starts = events.iter().any(|event| matches!(event, MirrorEvent::Started { .. }));
+        let starts = events.iter().any(|event| matches!(event, MirrorEvent::Started { .. } | MirrorEvent::Anew { .. }));
         let Some(answer) =
             self.source.as_ref().filter(|_| starts && internal::are_followed(&self.mirror.facts.settings))
         else {
             return Vec::new();
         };
         let by_name = |event: &MirrorEvent| match event {
-            MirrorEvent::Started { topic, .. } => Some(topic.name.clone()),
+            MirrorEvent::Started { topic, .. } | MirrorEvent::Anew { topic, .. } => Some(topic.name.clone()),
             _ => None,
         };
         let named: Vec<String> = events.iter().filter_map(by_name).collect();
@@ -240,6 +251,7 @@ impl<'a> Start<'a> {
             return refuse(code, format!("mirror {other} has a topic of this name, and a name exists once"));
         }
         match (known, source) {
+            (known, source) if self.request.from_scratch => self.anew(name, known, source),
             (None, None) => {
                 let (mirror, topic) = (self.request.mirror_name.clone(), name.to_owned());
                 Ok(Some(MirrorEvent::StartedUnresolved { mirror, topic }))
@@ -258,7 +270,11 @@ impl<'a> Start<'a> {
     ) -> Result<Option<MirrorEvent>, Refusal> {
         let refuse = |code, why: String| Err(Refusal::new(code, format!("topic {name}: {why}")));
         if let Some(new) = source.as_ref().filter(|new| !known.facts.id.is_zero() && new.id != known.facts.id) {
-            let why = format!("it was created again at the source: its id is {}, here {}", new.id, known.facts.id);
+            let why = format!(
+                "it was created again at the source: its id is {}, here {}; stop it, then start it with --from-scratch, which \
+                 throws the old copy away",
+                new.id, known.facts.id
+            );
             return refuse(ErrorCode::INCONSISTENT_TOPIC_ID, why);
         }
         let state_of = |wanted: fn(MirrorState) -> bool| {
@@ -307,10 +323,6 @@ impl<'a> Start<'a> {
 
     /// Mirroring goes on only where it ended: a log that somebody else wrote to has to be taken back first.
     fn unchanged_since_stop(&self, name: &str, known: &Topic) -> Result<(), Refusal> {
-        if self.request.from_scratch {
-            let message = format!("topic {name}: starting from scratch over an existing log is not possible yet");
-            return Err(Refusal::new(ErrorCode::INVALID_REQUEST, message));
-        }
         unchanged(known, self.view)
             .map_err(|why| Refusal::new(ErrorCode::INVALID_CLUSTER_MIRROR_STATES, format!("topic {name}: {why}")))
     }

@@ -70,7 +70,7 @@ pub(super) fn world() -> Catalog {
     apply(&Catalog::default(), events)
 }
 
-fn answer(topics: &[SourceTopic]) -> Answer {
+pub(super) fn answer(topics: &[SourceTopic]) -> Answer {
     let topics = topics.iter().map(|topic| (topic.name.clone(), Ok(topic.clone()))).collect();
     Answer { cluster_id: "src".into(), topics, ..Answer::default() }
 }
@@ -80,7 +80,7 @@ fn all_of_the_source() -> Answer {
     answer(&(1..).zip(names).map(|(id, name)| source(name, id, 1)).collect::<Vec<_>>())
 }
 
-fn start_request(topics: &[&str], include: &[&str]) -> StartMirrorTopicsRequest {
+pub(super) fn start_request(topics: &[&str], include: &[&str]) -> StartMirrorTopicsRequest {
     let topic = |name: &&str| start::TopicData { topic_name: (*name).into(), ..Default::default() };
     StartMirrorTopicsRequest {
         mirror_name: "m".into(),

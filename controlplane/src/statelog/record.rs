@@ -91,6 +91,9 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                 records.push(record(TYPE_MIRROR, &key, facts.as_ref().map(mirror_value).as_ref()));
             }
             StateRecord::Topic { mirror, topic, facts } => {
+                if let (None, Some(topics)) = (facts, positions.get_mut(mirror.as_str())) {
+                    topics.remove(topic.as_str());
+                }
                 let key = MirrorTopicKey { mirror_name: mirror.clone(), topic_name: topic.clone() };
                 records.push(record(TYPE_TOPIC, &key, facts.as_ref().map(topic_value).as_ref()));
             }
@@ -101,7 +104,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
                     topic_name: topic.clone(),
                     partition: *partition,
                 };
-                records.push(record(TYPE_PLACEMENT, &key, Some(&placement_value(placement))));
+                records.push(record(TYPE_PLACEMENT, &key, placement.as_ref().map(placement_value).as_ref()));
             }
             StateRecord::Configs { mirror, topic, configs } => {
                 records.push(configs_record(mirror, topic, configs.as_ref()));
@@ -113,7 +116,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
             }
         }
     }
-    for (mirror, topics) in positions {
+    for (mirror, topics) in positions.into_iter().filter(|(_, topics)| !topics.is_empty()) {
         let topic = |(name, partitions): (&str, _)| LastMirrorEpochsTopic { name: name.to_owned(), partitions };
         let value = LastMirrorEpochsValue { topics: topics.into_iter().map(topic).collect() };
         let key = LastMirrorEpochsKey { mirror_name: mirror.to_owned() };
@@ -142,13 +145,13 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
         }
         TYPE_PLACEMENT => {
             let HostPartitionKey { mirror_name: mirror, topic_name: topic, partition, .. } = whole(key)?;
-            let Some(found) = value::<HostPartitionValue>(record)? else { return Ok(Vec::new()) };
-            let placement = Placement {
+            let placement = value::<HostPartitionValue>(record)?.map(|found| Placement {
                 slot: found.slot.cast_unsigned(),
                 directory: found.data_directory,
                 attempt: found.attempt,
                 asked_version: found.asked_version,
-            };
+                discard: found.discard,
+            });
             StateRecord::Placement { mirror, topic, partition, placement }
         }
         TYPE_CONFIGS => {
@@ -253,6 +256,7 @@ fn placement_value(placement: &Placement) -> HostPartitionValue {
         data_directory: placement.directory.clone(),
         attempt: placement.attempt,
         asked_version: placement.asked_version,
+        discard: placement.discard,
     }
 }
 

@@ -144,7 +144,7 @@ impl Plane {
                     Desired::Mirror if failed.is_some() => SlotState::Failed,
                     Desired::Mirror => SlotState::Mirroring,
                     Desired::Pause => SlotState::Paused,
-                    Desired::Stop => SlotState::Stopped,
+                    Desired::Stop | Desired::Discard => SlotState::Stopped,
                     Desired::Remove => SlotState::Absent,
                 };
                 let progress = PartitionProgress {

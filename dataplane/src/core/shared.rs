@@ -165,6 +165,11 @@ impl<D: Disk> Shared<D> {
         (recovery_point, self.checkpoints.log_start(dir, topic, index).unwrap_or(-1))
     }
 
+    /// The folder was thrown away: what the checkpoint files said at the start holds for none that comes after it.
+    pub fn note_discarded(&self, partition: &Partition<D>) {
+        self.opened.borrow_mut().insert(partition.place.directory());
+    }
+
     /// What is known of a log when it is opened with this recovery point and log start.
     #[must_use]
     pub fn log_spec(&self, partition: &Partition<D>, recovery_point: i64, log_start: i64) -> LogSpec {

@@ -41,7 +41,7 @@ pub(super) fn after_failed_sync(path: &Path) -> Fault {
 /// A file that is not what it must be and that must not be repaired by cutting.
 pub(super) fn damage(path: &Path, from: i64, to: i64, why: &str) -> Fault {
     let what = format!(
-        "{} is damaged (offsets {from} to {to}): {why}; restore the file, or start the partition from scratch",
+        "{} is damaged (offsets {from} to {to}): {why}; restore the file, or start the topic from scratch",
         path.display()
     );
     Fault::partition_at(FaultCode::LOG_CORRUPT, from, to, what)

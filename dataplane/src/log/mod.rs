@@ -18,6 +18,7 @@ mod accept;
 mod append;
 mod carry;
 mod cut;
+pub mod discard;
 mod faults;
 mod flush;
 mod index;

@@ -45,12 +45,7 @@ impl<D: Disk> PartitionLog<D> {
             let bytes = span.bytes();
             self.submit(span, bytes);
         }
-        poll_fn(|cx| {
-            self.jobs.wait(cx.waker());
-            self.advance();
-            if self.jobs.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        self.come_to_rest().await;
         let fault = self.take_fault();
         match self.health {
             Health::Good => return Ok(()),
@@ -60,6 +55,21 @@ impl<D: Disk> PartitionLog<D> {
         self.jobs.forgive();
         self.reload(Some(self.reached.leo)).await?;
         fault.map_or(Ok(()), Err)
+    }
+
+    /// Waits until nothing is under way, for files that are about to be thrown away: whether it succeeded does not matter.
+    pub async fn abandon(&mut self) {
+        self.open_span = None;
+        self.come_to_rest().await;
+    }
+
+    async fn come_to_rest(&mut self) {
+        poll_fn(|cx| {
+            self.jobs.wait(cx.waker());
+            self.advance();
+            if self.jobs.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Takes every finished job from the front of the list. A rolled segment is closed before the first job behind it is

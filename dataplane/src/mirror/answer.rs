@@ -167,7 +167,8 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             Some(Verdict::Differs { from, to }) => {
                 let what = format!(
                     "the source's log of {partition:?} has epoch {} up to {}, ours goes on to {to}: offsets {from} to {to} \
-                     are not the source's (an unclean election there?); nothing was cut; cut at {from} to go on",
+                     are not the source's (an unclean election there?); nothing was cut; start the topic \
+                     from scratch to mirror what the source has now",
                     source.epoch, source.end_offset
                 );
                 self.crew.fail(&partition, Fault::partition_at(FaultCode::DIVERGED, from, to, what));

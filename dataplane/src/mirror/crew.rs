@@ -135,6 +135,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             Step::Open => self.job(partition, move || async move { jobs::open(&shared, &job).await }),
             Step::Settle => self.job(partition, move || async move { jobs::settle(&job).await }),
             Step::Cut(offset) => self.job(partition, move || async move { jobs::cut(&shared, &job, offset).await }),
+            Step::Discard => self.job(partition, move || async move { jobs::discard(&shared, &job).await }),
             Step::Stop => self.job(partition, move || async move { jobs::stop(&shared, &job).await }),
             Step::Remove => self.remove(partition),
             Step::Wait | Step::Done | Step::Run | Step::Pause => {}

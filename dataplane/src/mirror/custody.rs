@@ -6,8 +6,8 @@ use twinlog_proto::channel::progress::{PartitionProgress, SlotState};
 use twinlog_proto::messages::fetch::PartitionHead;
 
 use super::partition::{Need, Partition};
-use super::plan::{Doing, LogHere};
-use super::progress::{Asked, Facts, board_value};
+use super::plan::{Doing, LogHere, Wish};
+use super::progress::{Asked, CaughtUp, Facts, FaultView, board_value};
 use crate::disk::Disk;
 use crate::log::{LogProgress, LogRules, LogSpec, PartitionLog, RegionEnd, RegionRules};
 use crate::wire::session::Want;
@@ -86,6 +86,19 @@ impl<D: Disk> Partition<D> {
             state.need = Need::Records;
         }
         *self.log.borrow_mut() = Some(log);
+    }
+
+    /// Its folder was thrown away by this wish: nothing of what was known of the log holds any more.
+    pub fn set_discarded(&self, wish: Wish) {
+        let mut state = self.state.borrow_mut();
+        state.tried = Some(wish);
+        state.doing = Doing::Stopped;
+        state.log_here = LogHere::Absent;
+        state.need = Need::Start;
+        state.fault = FaultView::NONE;
+        state.caught_up = CaughtUp::NEVER;
+        (state.broken, state.start_within_segment) = (false, false);
+        (state.last_progress, state.arrived, state.to_flush, state.retry_at) = (None, None, None, None);
     }
 
     /// The topic has other rules from now on.

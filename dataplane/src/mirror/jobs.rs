@@ -12,7 +12,7 @@ use crate::core::shared::{Shared, now_ms};
 use crate::disk::Disk;
 use crate::fault::Fault;
 use crate::housekeeping::Tracked;
-use crate::log::PartitionLog;
+use crate::log::{PartitionLog, discard};
 
 /// Looks for the partition's directory; opens and recovers the log that is there.
 ///
@@ -70,6 +70,34 @@ pub async fn stop<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Resu
     drop(partition.take_log());
     partition.set_closed();
     partition.rest(Doing::Stopped);
+    Ok(())
+}
+
+/// Throws the partition's folder away, whosever it is, and whatever state it is in. Afterwards there is none, and the checkpoints
+/// know of none, so that a log that is made in its place is believed nothing that it is not.
+///
+/// # Errors
+/// The folder could not be removed, or the checkpoints could not be written; done again it goes on.
+pub async fn discard<D: Disk>(shared: &Shared<D>, partition: &Partition<D>) -> Result<(), Fault> {
+    let (wish, place) = (partition.wish(), &partition.place);
+    if let Some(mut log) = partition.take_log() {
+        log.abandon().await;
+    }
+    let known = partition.last_progress();
+    let gone = discard::discard(&place.data_dir, (&place.topic, place.index)).await?;
+    shared.note_discarded(partition);
+    partition.set_discarded(wish);
+    shared.publish(partition);
+    if let Some(gone) = gone {
+        let (from, upto) = known.map_or((gone.first_base, -1), |known| (known.log_start, known.leo));
+        let (dir, last_segment, bytes) = (place.directory(), gone.last_base, gone.bytes);
+        let topic_id = gone.topic_id.map(|id| id.to_string());
+        tracing::warn!(dir = %dir.display(), topic_id, from, upto, last_segment, bytes, "folder thrown away by order");
+    }
+    let (slot, on_file) = (place.slot, tracked(partition));
+    shared.tracker.track(slot, on_file).await.map_err(checkpoint_fault)?;
+    shared.tracker.before_cut(slot, 0).await.map_err(checkpoint_fault)?;
+    shared.tracker.forget(slot);
     Ok(())
 }
 
@@ -131,17 +159,22 @@ async fn track<D: Disk>(shared: &Shared<D>, partition: &Partition<D>, on_file: i
         shared.note_alignment(&place.data_dir, alignment);
         flushed = progress.flushed;
     }
-    let log = Tracked {
-        directory: place.data_dir.clone(),
-        topic: place.topic.to_string(),
-        partition: place.index,
-        identity: identity(place.topic_id, place.index),
-    };
+    let log = tracked(partition);
     if flushed >= on_file {
         // Nothing on file is too high: nobody waits for the thread that writes it.
         return shared.tracker.follow(place.slot, log).map_err(checkpoint_fault);
     }
     shared.tracker.track(place.slot, log).await.map_err(checkpoint_fault)
+}
+
+fn tracked<D: Disk>(partition: &Partition<D>) -> Tracked {
+    let place = &partition.place;
+    Tracked {
+        directory: place.data_dir.clone(),
+        topic: place.topic.to_string(),
+        partition: place.index,
+        identity: identity(place.topic_id, place.index),
+    }
 }
 
 fn checkpoint_fault(error: CheckpointError) -> Fault {

@@ -140,13 +140,13 @@ impl<T: Transport, D: Disk> Pump<T, D> {
             self.crew.shared.metrics.add(Counter::Gaps, 1);
             let what = format!(
                 "the source deleted offsets {next} to {earliest} of {partition:?} before they were mirrored; start the \
-                 topic again from scratch to mirror what is left"
+                 topic from scratch to mirror what is left"
             );
             self.crew.fail(partition, Fault::partition_at(FaultCode::GAP, next, earliest, what));
         } else if latest < next {
             let what = format!(
                 "the source's log of {partition:?} ends at {latest}, ours at {next} (an unclean election there?); nothing \
-                 was cut; cut at {latest} to go on"
+                 was cut; start the topic from scratch to mirror what the source has now"
             );
             self.crew.fail(partition, Fault::partition_at(FaultCode::DIVERGED, latest, next, what));
         } else {

@@ -70,6 +70,8 @@ pub enum Step {
     Open,
     /// Put the log in order after a failure.
     Settle,
+    /// Throw the folder away.
+    Discard,
     /// Cut the log there.
     Cut(i64),
     /// Fetch.
@@ -94,6 +96,11 @@ pub fn next_step(have: Have, wish: Wish) -> Step {
     if have.doing == Doing::Failed && !asks_again(have.tried, wish) {
         return Step::Done;
     }
+    if wish.desired == Desired::Discard {
+        // What was thrown away stays so only until somebody else makes a folder there: each order looks for itself.
+        let is_done = have.doing == Doing::Stopped && have.tried == Some(wish);
+        return if is_done { Step::Done } else { Step::Discard };
+    }
     let cut_due = wish.cut_to >= 0 && have.cut != Some((wish.cut_to, wish.attempt));
     let as_wished = matches!(
         (wish.desired, have.doing),
@@ -116,6 +123,7 @@ pub fn next_step(have: Have, wish: Wish) -> Step {
         Desired::Pause => Step::Pause,
         Desired::Stop => Step::Stop,
         Desired::Remove => Step::Remove,
+        Desired::Discard => Step::Discard,
     }
 }
 
@@ -198,6 +206,23 @@ mod tests {
         let broken = Have { broken: true, ..have(LogHere::Open, Doing::Failed) };
         assert_eq!(next_step(broken, wish(Desired::Mirror)), Step::Done);
         assert_eq!(next_step(broken, wish(Desired::Stop)), Step::Settle);
+    }
+
+    #[test]
+    fn a_folder_is_thrown_away_whatever_is_known_of_it_and_once_for_each_order() {
+        let asked = wish(Desired::Discard);
+        for log in [LogHere::Unknown, LogHere::Absent, LogHere::Open] {
+            for doing in [Doing::Nothing, Doing::Mirroring, Doing::Paused, Doing::Stopped, Doing::Failed] {
+                let broken = Have { broken: true, ..have(log, doing) };
+                assert_eq!(next_step(broken, asked), Step::Discard, "{log:?} {doing:?}");
+            }
+        }
+        let done = Have { tried: Some(asked), ..have(LogHere::Absent, Doing::Stopped) };
+        assert_eq!(next_step(done, asked), Step::Done);
+        assert_eq!(next_step(done, Wish { attempt: 1, ..asked }), Step::Discard);
+        assert_eq!(next_step(done, wish(Desired::Mirror)), Step::Run);
+        let failed = Have { doing: Doing::Failed, ..done };
+        assert_eq!(next_step(failed, asked), Step::Done, "it is not tried again by itself");
     }
 
     #[test]

@@ -204,8 +204,8 @@ impl<T: Transport, D: Disk> Scout<T, D> {
         }
         if !topic.topic_id.is_zero() && !place.topic_id.is_zero() && topic.topic_id != place.topic_id {
             let what = format!(
-                "topic {} has the id {} at the source, this mirror holds {}; what is here stays as it is: remove the topic \
-                 from the mirror and start it again to mirror the new one",
+                "topic {} has the id {} at the source, this mirror holds {}; what is here stays as it is: stop the \
+                 topic and start it from scratch to mirror the new one",
                 place.topic, topic.topic_id, place.topic_id
             );
             self.crew.fail(partition, Fault::partition(FaultCode::RECREATED, what));

@@ -220,6 +220,7 @@ fn placement(value: HostPartitionValue) -> Value {
         "dataDirectory": value.data_directory,
         "attempt": value.attempt,
         "askedVersion": value.asked_version,
+        "discard": value.discard,
     })
 }
 

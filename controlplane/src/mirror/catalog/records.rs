@@ -37,8 +37,8 @@ impl Topic {
         let partitions = self.partitions.iter().flat_map(move |(index, partition)| {
             let (mirror, topic, partition_index) = (mirror.to_owned(), topic.to_owned(), *index);
             let mut records = Vec::with_capacity(3);
-            if let Some(placement) = partition.placement.clone() {
-                let (mirror, topic) = (mirror.clone(), topic.clone());
+            if partition.placement.is_some() {
+                let (mirror, topic, placement) = (mirror.clone(), topic.clone(), partition.placement.clone());
                 records.push(StateRecord::Placement { mirror, topic, partition: partition_index, placement });
             }
             if let Some(last) = partition.last_mirrored {

@@ -1,11 +1,13 @@
 //! pure: places for new partitions, what a draft makes of a topic that has changed at its source, and what is remembered besides.
 
 use super::{Draft, NotTaken};
+use crate::mirror::acls::MADE_HERE;
 use crate::mirror::catalog::{Desired, Mirror, Placement, StateRecord, TopicFacts};
 use crate::mirror::event::{Detail, SourceTopic};
 use crate::mirror::internal;
 use crate::mirror::machine::Event;
 use crate::mirror::placement::Placer;
+use twinlog_proto::security::acl::AclBinding;
 
 /// Partitions with their slots and directories.
 pub(super) type Places = Vec<(i32, (u32, String))>;
@@ -37,6 +39,17 @@ impl Draft<'_> {
     pub(super) fn remember(&mut self, mirror: &str, record: StateRecord) -> Result<(), NotTaken> {
         self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
         self.record(record);
+        Ok(())
+    }
+
+    /// Records an access rule that comes or goes, unless it stands so already.
+    pub(super) fn acl(&mut self, origin: String, binding: AclBinding, present: bool) -> Result<(), NotTaken> {
+        if origin != MADE_HERE && self.catalog.mirror(&origin).is_none() {
+            return Err(NotTaken::Absent);
+        }
+        if self.catalog.acls().of(&origin).is_some_and(|acls| acls.contains(&binding)) != present {
+            self.record(StateRecord::Acl { origin, binding, present });
+        }
         Ok(())
     }
 
@@ -90,7 +103,7 @@ impl Draft<'_> {
     /// Records the places of new partitions.
     pub(super) fn settle_in(&mut self, mirror: &str, topic: &str, places: Places, asked_version: i64) {
         for (partition, (slot, directory)) in places {
-            let placement = Placement { slot, directory, attempt: 0, asked_version };
+            let placement = Some(Placement { slot, directory, attempt: 0, asked_version, discard: false });
             let (mirror, topic) = (mirror.to_owned(), topic.to_owned());
             self.record(StateRecord::Placement { mirror, topic, partition, placement });
         }

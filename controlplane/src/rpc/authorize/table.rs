@@ -108,6 +108,8 @@ fn mirrors(table: &mut Table) {
     let topics = || vec![start::TopicData { topic_name: name("orders"), ..Default::default() }];
     let request = start::StartMirrorTopicsRequest { mirror_name: name("dr"), topics: topics(), ..Default::default() };
     table.add("", 0, &request, Default::default, |r| code(r.error_code));
+    let scratch = start::StartMirrorTopicsRequest { from_scratch: true, ..request };
+    table.add(" from scratch", 0, &scratch, Default::default, |r| code(r.error_code));
     let include_patterns = vec![name(".*")];
     let request = start::StartMirrorTopicsRequest { mirror_name: name("dr"), include_patterns, ..Default::default() };
     table.add(" by pattern", 0, &request, Default::default, |r| code(r.error_code));

@@ -76,13 +76,15 @@ impl Access<'_> {
 }
 
 impl Guard for StartMirrorTopicsRequest {
-    /// What a start leaves out it stops.
+    /// What a start leaves out it stops; what it throws away first is deleted.
     fn refuse(&self, _version: i16, access: &Access<'_>, catalog: &Catalog) -> Option<<Self as Request>::Response> {
         let topics = || access.need_topics(self.topics.iter().map(|topic| topic.topic_name.as_str()));
         let patterns = || self.include_patterns.iter().try_for_each(|pattern| access.need_topics_matching(pattern));
         let stops = || access.need_matching_now(&self.mirror_name, &self.exclude_patterns, catalog);
+        let mut thrown = self.topics.iter().filter(|_| self.from_scratch).map(|topic| topic.topic_name.as_str());
+        let mut deletes = || thrown.try_for_each(|name| access.need(Operation::Delete, ResourceType::Topic, name));
         let mirror = access.need_mirror(&self.mirror_name);
-        whole(mirror.and_then(|()| topics()).and_then(|()| patterns()).and_then(|()| stops()))
+        whole(mirror.and_then(|()| topics()).and_then(|()| deletes()).and_then(|()| patterns()).and_then(|()| stops()))
     }
 }
 

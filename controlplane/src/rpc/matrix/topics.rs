@@ -89,6 +89,10 @@ fn starts(matrix: &mut Matrix, catalog: &Catalog) {
         StartMirrorTopicsRequest { exclude_patterns: vec!["new".into()], ..named(&["new"]) },
         fine(),
     );
+    let scratch = |names: &[&str]| StartMirrorTopicsRequest { from_scratch: true, ..named(names) };
+    row("FromScratch", scratch(&NAMES), fine());
+    row("FromScratch while the source is down", scratch(&["new", "stopped"]), away());
+    row("FromScratch by pattern", StartMirrorTopicsRequest { from_scratch: true, ..patterns(&["ne.*"], &[]) }, fine());
     row("topics while the source is down", named(&["new", "stopped"]), away());
     row("patterns while the source is down", patterns(&["ne.*"], &[]), away());
     let other = Answer { cluster_id: "else".into(), ..Answer::default() };

@@ -4,6 +4,7 @@ use super::kit::{
     Way, assert_same, assert_same_files, batch, contents, copy_dir, feed, golden, golden_bytes, golden_spec, home,
 };
 use crate::disk::uring::UringDisk;
+use crate::log::discard::discard;
 use crate::log::{LogHome, LogSpec, PartitionLog, offline};
 
 async fn opened(home: &LogHome<UringDisk>, data: &std::path::Path) -> PartitionLog<UringDisk> {
@@ -124,3 +125,43 @@ fn check_accepts_a_stock_folder_and_names_what_is_wrong_in_a_harmed_one() {
     let problems = offline::check(&dir).unwrap().problems;
     assert!(problems.iter().any(|p| p.starts_with("00000000000000000057.log holds no valid batch")), "{problems:?}");
 }
+
+#[test]
+fn a_folder_is_thrown_away_whole_and_what_an_earlier_try_left_with_it() {
+    tokio_uring::start(async {
+        let data = tempfile::tempdir().unwrap();
+        let (dir, aside) = (data.path().join("golden-0"), data.path().join(ASIDE));
+        assert_eq!(discard(data.path(), ("golden", 0)).await.unwrap(), None, "there is none");
+        // An earlier try that was killed after the rename, and one before it.
+        copy_dir(&golden("log-4.2/golden-0"), &aside);
+        std::fs::remove_file(aside.join("00000000000000000057.log")).unwrap();
+        assert_eq!(discard(data.path(), ("golden", 0)).await.unwrap(), None);
+        copy_dir(&golden("log-4.2/golden-0"), &aside);
+        copy_dir(&golden("log-4.2/golden-0"), &dir);
+        // Nothing has to be readable.
+        std::fs::write(dir.join("00000000000000000057.log"), b"?").unwrap();
+        std::fs::create_dir(dir.join("somebody's")).unwrap();
+        copy_dir(&golden("log-4.2/golden-0"), &data.path().join("golden-01"));
+        let gone = discard(data.path(), ("golden", 0)).await.unwrap().unwrap();
+        assert_eq!(
+            (gone.first_base, gone.last_base, gone.topic_id),
+            (0, 1109, Some(golden_spec(data.path()).topic_id))
+        );
+        let left = std::fs::read_dir(data.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["golden-01"], "and nothing of another");
+    });
+}
+
+#[test]
+fn a_link_is_not_followed_to_throw_files_away() {
+    tokio_uring::start(async {
+        let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        copy_dir(&golden("log-4.2/golden-0"), &other.path().join("golden-0"));
+        std::os::unix::fs::symlink(other.path().join("golden-0"), data.path().join("golden-0")).unwrap();
+        let refused = discard(data.path(), ("golden", 0)).await.unwrap_err().to_string();
+        assert!(refused.contains("symbolic link"), "{refused}");
+        assert_same(&other.path().join("golden-0"), &golden("log-4.2/golden-0"), "untouched");
+    });
+}
+
+const ASIDE: &str = "golden-0.00000000000000000000000000000000-delete";
