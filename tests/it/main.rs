@@ -18,6 +18,7 @@ mod killed_at_every_step;
 mod leader_moves;
 mod librdkafka;
 mod mirror_everything;
+mod open_transactions;
 mod operating;
 mod planes_die_alone;
 mod restarts_at_scale;
