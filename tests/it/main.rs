@@ -24,6 +24,7 @@ mod planes_die_alone;
 mod restarts_at_scale;
 mod source_changes;
 mod source_folders_on_a_standby;
+mod source_moves;
 mod stock_follower;
 mod sync;
 mod wild_source;

@@ -51,6 +51,8 @@ pub(super) struct State<D: Disk> {
     /// Why the settings cannot be followed.
     pub(super) bad_settings: Option<String>,
     pub(super) bootstrap: Vec<Endpoint>,
+    /// How often the way to the source changed.
+    pub(super) moves: u64,
     pub(super) cluster_id: String,
     pub(super) brokers: Brokers,
     pub(super) partitions: HashMap<(Rc<str>, i32), Rc<Partition<D>>>,
@@ -75,6 +77,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             settings: Rc::new(MirrorSettings::default()),
             bad_settings: None,
             bootstrap: Vec::new(),
+            moves: 0,
             cluster_id: String::new(),
             brokers: Brokers::default(),
             partitions: HashMap::new(),
@@ -343,6 +346,12 @@ impl<T: Transport, D: Disk> Crew<T, D> {
             }
         }
         doors
+    }
+
+    /// How often the way to the source changed: a connection that was made before a change is not used after it.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.state.borrow().moves
     }
 
     /// The source's cluster id, empty when not pinned yet.

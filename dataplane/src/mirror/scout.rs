@@ -27,7 +27,7 @@ use crate::wire::leaders::Leader;
 /// The scout of one mirror; returns when the mirror has left the core.
 pub async fn run<T: Transport, D: Disk>(crew: Rc<Crew<T, D>>) {
     let pause = Backoff::new(METADATA_PAUSE_MS_MIN, CONNECT_PAUSE_MS_MAX);
-    let mut scout = Scout { crew, conn: None, pause, looked_at_all: None };
+    let mut scout = Scout { crew, conn: None, moves: 0, pause, looked_at_all: None };
     let mut longest = Duration::from_millis(METADATA_REFRESH_MS);
     loop {
         scout.crew.refresh_wanted(longest).await;
@@ -56,6 +56,8 @@ pub async fn run<T: Transport, D: Disk>(crew: Rc<Crew<T, D>>) {
 struct Scout<T: Transport, D: Disk> {
     crew: Rc<Crew<T, D>>,
     conn: Option<Conn<T>>,
+    /// Changes of the way to the source before it was made.
+    moves: u64,
     pause: Backoff,
     /// When it last asked for everything.
     looked_at_all: Option<Instant>,
@@ -104,6 +106,9 @@ impl<T: Transport, D: Disk> Scout<T, D> {
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
         };
+        if std::mem::replace(&mut self.moves, self.crew.moves()) != self.crew.moves() {
+            self.conn = None;
+        }
         if let Some(conn) = &mut self.conn {
             let version = conn.versions().metadata;
             match conn.call(version, &request).await {

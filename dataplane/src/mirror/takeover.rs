@@ -77,6 +77,7 @@ impl<T: Transport, D: Disk> Crew<T, D> {
         if moved {
             // Another way to the source: what was learned over the old one is forgotten, its connections end.
             state.bootstrap = bootstrap;
+            state.moves += 1;
             state.brokers.forget();
             for port in std::mem::take(&mut state.ports).into_values() {
                 port.close();
