@@ -47,8 +47,11 @@ struct Shared {
     slots: Rc<dyn Slots>,
     book: Rc<Book>,
     tally: Tally,
-    node: RefCell<Option<Rc<dyn Fn() -> NodeDetail>>>,
+    node: RefCell<Option<Rc<LookAtNode>>>,
 }
+
+/// Tells how the node is, and warns of the mirrors for which its argument is true.
+pub type LookAtNode = dyn Fn(&dyn Fn(&str) -> bool) -> NodeDetail;
 
 /// The driver's own side; `run` is its task.
 pub struct DriverTask {
@@ -142,15 +145,15 @@ impl Driver {
     }
 
     /// From now on `look` says how the node is.
-    pub fn set_node(&self, look: Rc<dyn Fn() -> NodeDetail>) {
+    pub fn set_node(&self, look: Rc<LookAtNode>) {
         *self.shared.node.borrow_mut() = Some(look);
     }
 
-    /// How the node is; `None` before it serves.
+    /// How the node is, with warnings of the mirrors that `sees` tells; `None` before it serves.
     #[must_use]
-    pub fn node(&self) -> Option<NodeDetail> {
+    pub fn node(&self, sees: &dyn Fn(&str) -> bool) -> Option<NodeDetail> {
         let look = self.shared.node.borrow().clone();
-        look.map(|look| look())
+        look.map(|look| look(sees))
     }
 
     /// What the control plane counts of its own work.

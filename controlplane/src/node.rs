@@ -143,7 +143,7 @@ impl Node {
             detail: config.metrics_detail,
         };
         let node = pages.clone();
-        driver.set_node(Rc::new(move || node.detail()));
+        driver.set_node(Rc::new(move |sees| node.detail(sees)));
         let clients = listener::serve(kafka, gate, move |stream, peer, ticket| {
             let (driver, identity, desk) = (driver.clone(), Rc::clone(&identity), Rc::clone(&desk));
             async move { client(stream, peer, &ticket, &driver, &identity, &desk).await }

@@ -23,9 +23,10 @@ pub fn starts(
     for name in FOLLOWED {
         let Some(Ok(topic)) = answer.topics.get(name) else { continue };
         let owner = catalog.owner_of(name);
-        if let Some((other, _)) = owner.filter(|(other, _)| *other != mirror) {
+        if owner.is_some_and(|(other, _)| other != mirror) {
+            // Who may describe this mirror may not always describe that one.
             notes.push(format!(
-                "{name} is mirrored by {other}, and a name exists once; set {INTERNAL_TOPICS}=none for one of the two"
+                "{name} is mirrored by another mirror, and a name exists once; set {INTERNAL_TOPICS}=none for one of the two"
             ));
             continue;
         }

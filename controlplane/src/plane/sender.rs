@@ -123,8 +123,9 @@ impl Sender {
     }
 
     fn put_off(&self, mirror: &str, cause: &io::Error) {
-        let text = format!("the assignment of mirror {mirror} cannot be written: {cause}; free space in --state");
-        warn!("{text}");
+        warn!(mirror, %cause, "an assignment cannot be written; free space in --state");
+        // Shown to everybody who may describe the node, who may not know of the mirror: the log names it.
+        let text = format!("the assignment of a mirror cannot be written: {cause}; free space in --state");
         *self.trouble.borrow_mut() = Some(text);
         self.unwritten.borrow_mut().insert(mirror.to_owned());
     }

@@ -9,7 +9,7 @@ use crate::mirror::internal::{self, is_internal, is_internal_name};
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings;
 use crate::plane::view::View;
-use crate::rpc::topic_selection::{joined, not_handed_over};
+use crate::rpc::topic_selection::{ELSEWHERE, joined, not_handed_over};
 use crate::rpc::{Refusal, Refused};
 use crate::source::SourceError;
 use crate::source::topics::{Answer, Wanted};
@@ -243,12 +243,12 @@ impl<'a> Start<'a> {
         if let Some(told) = trail.and_then(|trail| trail.would_loop(&self.request.mirror_name, ours, name)) {
             return Err(Refusal::new(ErrorCode::INVALID_REQUEST, told));
         }
-        if let Some((other, theirs)) = owner.filter(|(mirror, _)| *mirror != self.request.mirror_name) {
+        if let Some((_, theirs)) = owner.filter(|(mirror, _)| *mirror != self.request.mirror_name) {
             let code = match &source {
                 Some(ours) if ours.id != theirs.facts.id => ErrorCode::INCONSISTENT_TOPIC_ID,
                 _ => ErrorCode::TOPIC_ALREADY_IN_CLUSTER_MIRROR,
             };
-            return refuse(code, format!("mirror {other} has a topic of this name, and a name exists once"));
+            return refuse(code, ELSEWHERE.to_owned());
         }
         match (known, source) {
             (known, source) if self.request.from_scratch => self.anew(name, known, source),

@@ -262,6 +262,27 @@ fn pause_and_resume_need_the_states_that_they_lead_from() {
 }
 
 #[test]
+fn a_right_to_a_topic_tells_nobody_which_other_mirror_has_it() {
+    let names = |text: Option<String>| text.unwrap().split(|c: char| !c.is_alphanumeric()).any(|word| word == "other");
+    let start = start_mirror_topics::decide(
+        &start_request(&["theirs"], &[]),
+        Ok(all_of_the_source()),
+        &world(),
+        &View::new(&Board::default(), 0),
+    );
+    assert!(!names(start.1.error_message));
+    let topics = vec![stop::TopicData { topic_name: "theirs".into(), ..Default::default() }];
+    let request = StopMirrorTopicsRequest { mirror_name: "m".into(), topics, ..Default::default() };
+    assert!(!names(stop_mirror_topics::decide(&request, &world()).1.error_message));
+    let topics = vec![pause_mirror_topics::TopicData { topic_name: "theirs".into(), ..Default::default() }];
+    let request = PauseMirrorTopicsRequest { mirror_name: "m".into(), topics };
+    assert!(!names(pause_resume::pause(&request, 1, &world()).1.error_message));
+    let topics = vec![resume_mirror_topics::TopicData { topic_name: "theirs".into(), ..Default::default() }];
+    let request = ResumeMirrorTopicsRequest { mirror_name: "m".into(), topics };
+    assert!(!names(pause_resume::resume(&request, 1, &world()).1.error_message));
+}
+
+#[test]
 fn delete_wants_everything_stopped() {
     let delete = |name: &str, catalog: &Catalog| {
         delete_mirror::decide(&DeleteMirrorRequest { mirror_name: name.into(), ..Default::default() }, catalog)

@@ -11,6 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::Uuid;
 
+/// Why a mirror cannot have a topic. The other one is not named: a right to the topic gives none to describe its mirror.
+pub const ELSEWHERE: &str =
+    "another mirror has a topic of this name, and a name exists once; look for it with `twinlog mirrors describe`";
+
 /// A topic that was found, in its mirror, or why it was not.
 pub type Selected<'c> = BTreeMap<String, Result<(&'c str, &'c Topic), Refusal>>;
 
@@ -39,7 +43,7 @@ fn find<'c>(catalog: &'c Catalog, mirror: Option<&str>, id: Uuid, name: &str) ->
         return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, message));
     };
     if mirror.is_some_and(|mirror| mirror != owner) {
-        let message = format!("topic {name}: it belongs to mirror {owner}; name that one");
+        let message = format!("topic {name}: {ELSEWHERE}, and name that one");
         return Err(Refusal::new(ErrorCode::TOPIC_NOT_IN_CLUSTER_MIRROR, message));
     }
     if !id.is_zero() && id != topic.facts.id {

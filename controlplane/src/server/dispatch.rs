@@ -21,7 +21,7 @@ use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame::{self, HeaderError, RequestHeader};
 use twinlog_proto::reader::Reader;
 use twinlog_proto::security::authorizer::Caller;
-use twinlog_proto::security::codes::Operation;
+use twinlog_proto::security::codes::{Operation, ResourceType};
 
 use crate::mirror::catalog::Catalog;
 use crate::plane::view::View;
@@ -257,8 +257,10 @@ impl Call<'_> {
         self.read(|request, catalog, view| {
             let mut response = rpc::describe_mirrors::handle(request, catalog, view);
             self.driver.book().read(|statuses| crate::sync::describe::add(&mut response, catalog, statuses));
-            let may_see = self.who.access(catalog).need_cluster(Operation::Describe).is_ok();
-            crate::server::pages::add_node(&mut response, self.driver, request.include_node && may_see);
+            let access = self.who.access(catalog);
+            let node = request.include_node && access.need_cluster(Operation::Describe).is_ok();
+            let sees = |mirror: &str| access.may(Operation::Describe, ResourceType::ClusterMirror, mirror);
+            crate::server::pages::add_node(&mut response, self.driver, node, &sees);
             response
         })
     }

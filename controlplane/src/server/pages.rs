@@ -79,10 +79,11 @@ impl Pages {
         Health::of(&obstacles, &facts, &overviews)
     }
 
-    /// How the node is, for those who ask over the Kafka protocol.
+    /// How the node is, for those who ask over the Kafka protocol and may know of the mirrors that `sees` tells.
     #[must_use]
-    pub fn detail(&self) -> NodeDetail {
-        let (facts, overviews, obstacles) = self.gather(false);
+    pub fn detail(&self, sees: &dyn Fn(&str) -> bool) -> NodeDetail {
+        let (facts, mut overviews, obstacles) = self.gather(false);
+        overviews.retain(|overview| sees(&overview.mirror));
         let health = Health::of(&obstacles, &facts, &overviews);
         let plane = |name: &str, process: &Process| PlaneDetail {
             name: name.to_owned(),
@@ -130,8 +131,9 @@ impl Pages {
     }
 }
 
-/// Adds what this node knows and the catalog does not: how the sources answer, and how the node is when it is asked for.
-pub fn add_node(response: &mut DescribeMirrorsResponse, driver: &Driver, node: bool) {
+/// Adds what this node knows and the catalog does not: how the sources answer, and how the node is to who may know that, with
+/// warnings about the mirrors that `sees` tells.
+pub fn add_node(response: &mut DescribeMirrorsResponse, driver: &Driver, node: bool, sees: &dyn Fn(&str) -> bool) {
     for mirror in &mut response.mirrors {
         if let Some(asked) = driver.tally().source(&mirror.mirror_name) {
             mirror.source_up = i8::from(asked.answers);
@@ -139,7 +141,7 @@ pub fn add_node(response: &mut DescribeMirrorsResponse, driver: &Driver, node: b
         }
     }
     if node {
-        response.nodes.extend(driver.node());
+        response.nodes.extend(driver.node(sees));
     }
 }
 

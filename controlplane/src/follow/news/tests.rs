@@ -196,6 +196,7 @@ fn without_a_standby_no_internal_topic_is_mirrored_and_a_name_exists_once() {
     let both = taken(&before, vec![MirrorEvent::Created { mirror: "n".to_owned(), facts }, theirs]);
     let found = news(&both, "m", &learnt, 4);
     assert!(found.events.is_empty() && found.notes[0].contains("mirror.internal.topics=none"), "{found:?}");
+    assert!(!found.notes[0].contains(" n,"), "who describes m may not know of n: {found:?}");
 }
 
 #[test]
