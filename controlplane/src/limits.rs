@@ -72,6 +72,8 @@ pub const ANSWER_TEXT_CHARS_MAX: usize = 4_000;
 pub const HANDED_OVER_CHARS_MAX: usize = 1_000;
 /// Partitions of a topic of which an answer says what a start from scratch throws away; the others are counted.
 pub const THROWN_AWAY_TOLD_MAX: usize = 20;
+/// Refusals of one answer that come with words; the others have their code alone.
+pub const REFUSALS_WITH_WORDS_MAX: usize = 100;
 /// Characters of an error text that is kept with a failed partition.
 pub const ERROR_CHARS_MAX: usize = 500;
 

@@ -54,6 +54,37 @@ fn shown(catalog: &Catalog, key: &str) -> (Option<String>, bool, i8) {
 }
 
 #[test]
+fn a_change_that_cannot_be_made_durable_is_told_of_each_item_and_in_words_of_the_first_ones() {
+    use crate::limits::REFUSALS_WITH_WORDS_MAX;
+    use crate::rpc::{Refusal, create_acls, delete_acls, incremental_alter_configs};
+    use twinlog_proto::error_code::ErrorCode;
+    use twinlog_proto::messages::create_acls::CreateAclsRequest;
+    use twinlog_proto::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};
+    let refusal = Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, "the disk is full");
+    let resource = |resource_type, name: &str| AlterConfigsResource {
+        resource_type,
+        resource_name: name.to_owned(),
+        configs: Vec::new(),
+    };
+    let resources = vec![resource(64, "m"), resource(2, "flows")];
+    let request = IncrementalAlterConfigsRequest { resources, validate_only: false };
+    let answer = incremental_alter_configs::refused(&request, &refusal);
+    let named = |at: usize| {
+        let told = &answer.responses[at];
+        (told.resource_type, told.resource_name.as_str(), told.error_code)
+    };
+    assert_eq!((answer.responses.len(), named(0), named(1)), (2, (64, "m", 56), (2, "flows", 56)));
+
+    let many = REFUSALS_WITH_WORDS_MAX + 3;
+    let created = create_acls::refused(&CreateAclsRequest { creations: vec![Default::default(); many] }, &refusal);
+    let words: usize = created.results.iter().map(|result| usize::from(result.error_message.is_some())).sum();
+    assert_eq!((created.results.len(), words), (many, REFUSALS_WITH_WORDS_MAX));
+    let filters = vec![DeleteAclsFilter::default(); 2];
+    let deleted = delete_acls::refused(&DeleteAclsRequest { filters }, &refusal);
+    assert_eq!(deleted.filter_results.iter().map(|result| result.error_code).collect::<Vec<_>>(), [56, 56]);
+}
+
+#[test]
 fn patterns_are_set_added_to_taken_from_and_deleted_and_shown() {
     let start = StartMirrorTopicsRequest {
         mirror_name: "m".to_owned(),

@@ -11,6 +11,7 @@ mod states;
 mod stock;
 mod topics;
 
+use crate::limits::REFUSALS_WITH_WORDS_MAX;
 use crate::mirror::acls::Acls;
 use crate::mirror::catalog::Catalog;
 use crate::rpc::{Refusal, Refused};
@@ -25,9 +26,6 @@ use twinlog_proto::security::codes::{Operation, ResourceType};
 
 /// Who a caller is as long as connections are not authenticated.
 pub const ANONYMOUS: &str = "User:ANONYMOUS";
-
-/// Refusals of one answer that come with words; the others have their code alone.
-const REFUSALS_WITH_WORDS_MAX: usize = 100;
 
 /// How callers are judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

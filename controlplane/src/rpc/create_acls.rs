@@ -4,7 +4,7 @@ use crate::limits::ACLS_MAX;
 use crate::mirror::acls::MADE_HERE;
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
-use crate::rpc::{Refusal, Refused};
+use crate::rpc::{Refusal, each};
 use std::collections::BTreeSet;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse};
@@ -52,10 +52,12 @@ fn binding(creation: &AclCreation) -> Result<AclBinding, BadBinding> {
     AclBinding::from_codes(codes, &creation.resource_name, &creation.principal, &creation.host)
 }
 
-/// There is no error for the whole: every entry gets it.
-impl Refused for CreateAclsResponse {
-    fn refused(refusal: Refusal) -> Self {
-        let one = AclCreationResult { error_code: refusal.code.0, error_message: Some(refusal.message) };
-        Self { results: vec![one], ..Self::default() }
+/// The answer when all of the request is refused: there is no error for the whole, so every entry gets it.
+#[must_use]
+pub fn refused(request: &CreateAclsRequest, refusal: &Refusal) -> CreateAclsResponse {
+    let one = |(_, error_code, error_message)| AclCreationResult { error_code, error_message };
+    CreateAclsResponse {
+        results: each(&request.creations, refusal).map(one).collect(),
+        ..CreateAclsResponse::default()
     }
 }

@@ -5,7 +5,7 @@ use crate::limits::ACL_FILTERS_MAX;
 use crate::mirror::acls::MADE_HERE;
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
-use crate::rpc::{Refusal, Refused};
+use crate::rpc::{Refusal, each};
 use std::collections::BTreeSet;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::delete_acls::{
@@ -71,14 +71,14 @@ fn told(entry: &AclBinding) -> DeleteAclsMatchingAcl {
     }
 }
 
-/// There is no error for the whole: every filter gets it.
-impl Refused for DeleteAclsResponse {
-    fn refused(refusal: Refusal) -> Self {
-        let one = DeleteAclsFilterResult {
-            error_code: refusal.code.0,
-            error_message: Some(refusal.message),
-            ..DeleteAclsFilterResult::default()
-        };
-        Self { filter_results: vec![one], ..Self::default() }
-    }
+/// The answer when all of the request is refused: there is no error for the whole, so every filter gets it.
+#[must_use]
+pub fn refused(request: &DeleteAclsRequest, refusal: &Refusal) -> DeleteAclsResponse {
+    let one = |(_, error_code, error_message)| DeleteAclsFilterResult {
+        error_code,
+        error_message,
+        ..DeleteAclsFilterResult::default()
+    };
+    let filter_results = each(&request.filters, refusal).map(one).collect();
+    DeleteAclsResponse { filter_results, ..DeleteAclsResponse::default() }
 }

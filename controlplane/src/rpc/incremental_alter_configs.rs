@@ -7,7 +7,7 @@ use crate::mirror::event::MirrorEvent;
 use crate::mirror::internal;
 use crate::mirror::patterns::Patterns;
 use crate::mirror::settings::{self, BOOTSTRAP_SERVERS, BadSetting, SOURCE_CLUSTER_ID, Settings};
-use crate::rpc::{Refusal, Refused, topic_configs};
+use crate::rpc::{Refusal, each, topic_configs};
 use crate::source::SourceError;
 use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::error_code::ErrorCode;
@@ -165,15 +165,15 @@ fn apply(config: &AlterableConfig, settings: &mut Settings) -> Result<(), Refusa
     Ok(())
 }
 
-/// There is no error for the whole: every resource gets it.
-impl Refused for IncrementalAlterConfigsResponse {
-    fn refused(refusal: Refusal) -> Self {
-        let response = AlterConfigsResourceResponse {
-            error_code: refusal.code.0,
-            error_message: Some(refusal.message),
-            resource_type: RESOURCE_MIRROR,
-            ..AlterConfigsResourceResponse::default()
-        };
-        Self { responses: vec![response], ..Self::default() }
-    }
+/// The answer when all of the request is refused: there is no error for the whole, so every resource gets it.
+#[must_use]
+pub fn refused(request: &IncrementalAlterConfigsRequest, refusal: &Refusal) -> IncrementalAlterConfigsResponse {
+    let one = |(resource, error_code, error_message): (&AlterConfigsResource, _, _)| AlterConfigsResourceResponse {
+        error_code,
+        error_message,
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name.clone(),
+    };
+    let responses = each(&request.resources, refusal).map(one).collect();
+    IncrementalAlterConfigsResponse { responses, ..IncrementalAlterConfigsResponse::default() }
 }

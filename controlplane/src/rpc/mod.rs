@@ -32,7 +32,7 @@ pub mod topic_configs;
 pub mod topic_selection;
 pub mod write_mirror_states;
 
-use crate::limits::ANSWER_TEXT_CHARS_MAX;
+use crate::limits::{ANSWER_TEXT_CHARS_MAX, REFUSALS_WITH_WORDS_MAX};
 use std::collections::BTreeSet;
 use twinlog_proto::error_code::ErrorCode;
 
@@ -82,6 +82,13 @@ impl Refusal {
 fn once<'r, T, K: Ord>(asked: &'r [T], key: impl Fn(&'r T) -> K) -> impl Iterator<Item = &'r T> {
     let mut seen = BTreeSet::new();
     asked.iter().filter(move |item| seen.insert(key(item)))
+}
+
+/// What `items` get, one each, when all of a request is refused and its answer has a place for each of them only: the code, and
+/// words for the first ones, so that no answer is far larger than its request.
+fn each<'r, T>(items: &'r [T], refusal: &'r Refusal) -> impl Iterator<Item = (&'r T, i16, Option<String>)> {
+    let words = |at: usize| (at < REFUSALS_WITH_WORDS_MAX).then(|| refusal.message.clone());
+    items.iter().enumerate().map(move |(at, item)| (item, refusal.code.0, words(at)))
 }
 
 /// An answer that can say that the whole request was refused.

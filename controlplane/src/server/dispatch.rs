@@ -135,9 +135,14 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
         }
         api::CREATE_ACLS => {
             let enforced = who.is_judged();
-            call.change(move |request, catalog, _| rpc::create_acls::decide(request, catalog, enforced)).await
+            let decide =
+                move |request: &_, catalog: &_, _: &View<'_>| rpc::create_acls::decide(request, catalog, enforced);
+            call.change_items(decide, rpc::create_acls::refused).await
         }
-        api::DELETE_ACLS => call.change(|request, catalog, _| rpc::delete_acls::decide(request, catalog)).await,
+        api::DELETE_ACLS => {
+            let decide = |request: &_, catalog: &_, _: &View<'_>| rpc::delete_acls::decide(request, catalog);
+            call.change_items(decide, rpc::delete_acls::refused).await
+        }
         api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog, us)),
         api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
         api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
@@ -247,10 +252,22 @@ impl Call<'_> {
     where
         R::Response: Refused + 'static,
     {
+        self.change_items(decide, |_, refusal| R::Response::refused(refusal.clone())).await
+    }
+
+    /// [`Call::change`] where `refused` says for each item of the request that none was done.
+    async fn change_items<R: Guard + 'static>(
+        &self,
+        decide: impl FnOnce(&R, &Catalog, &View<'_>) -> (Vec<MirrorEvent>, R::Response) + 'static,
+        refused: impl FnOnce(&R, &Refusal) -> R::Response,
+    ) -> Result<Vec<u8>, Close>
+    where
+        R::Response: 'static,
+    {
         let request: Rc<Judged<R>> = self.request()?;
         let asked = Rc::clone(&request);
         let changed = self.driver.change(move |catalog, view| decide(&asked, catalog, view)).await;
-        self.answer(&request, changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
+        self.answer(&request, changed.unwrap_or_else(|cause| refused(&request, &not_durable(&cause))))
     }
 
     fn describe_mirrors(&self) -> Result<Vec<u8>, Close> {
@@ -293,10 +310,8 @@ impl Call<'_> {
     }
 
     async fn alter_configs(&self) -> Result<Vec<u8>, Close> {
-        use rpc::incremental_alter_configs::{Sources, decide, question};
-        use twinlog_proto::messages::incremental_alter_configs::{
-            IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
-        };
+        use rpc::incremental_alter_configs::{Sources, decide, question, refused};
+        use twinlog_proto::messages::incremental_alter_configs::IncrementalAlterConfigsRequest;
         let request: Rc<Judged<IncrementalAlterConfigsRequest>> = self.request()?;
         let mut sources = Sources::new();
         for (mirror, servers) in self.driver.read(|catalog, _| question(&request, catalog)) {
@@ -305,10 +320,7 @@ impl Call<'_> {
         let asked = Rc::clone(&request);
         let decided = move |catalog: &Catalog, _: &View<'_>| decide(&asked, &sources, catalog);
         let changed = self.driver.change(decided).await;
-        self.answer(
-            &request,
-            changed.unwrap_or_else(|cause| IncrementalAlterConfigsResponse::refused(not_durable(&cause))),
-        )
+        self.answer(&request, changed.unwrap_or_else(|cause| refused(&request, &not_durable(&cause))))
     }
 
     async fn create_mirror(&self) -> Result<Vec<u8>, Close> {
