@@ -54,6 +54,10 @@ pub const TOPIC_PARTITIONS_MAX: usize = 100_000;
 pub const PATTERNS_MAX: usize = 1_000;
 /// Characters of one pattern.
 pub const PATTERN_CHARS_MAX: usize = 1_000;
+/// Lists of patterns that are kept compiled: those of a request and of some mirrors.
+pub const PATTERN_LISTS_KEPT: usize = 16;
+/// Classes of Unicode that are kept as far as they are ASCII; all general categories and scripts fit.
+pub const UNICODE_CLASSES_KEPT: usize = 512;
 /// Compiled size of all patterns of one kind, bytes.
 pub const PATTERN_PROGRAM_BYTES_MAX: usize = 4 << 20;
 /// Access control entries, those from sources included.
@@ -64,7 +68,7 @@ pub const ACL_FILTERS_MAX: usize = 100;
 pub const SUPER_USERS_MAX: usize = 100;
 /// Settings of one mirror.
 pub const SETTINGS_MAX: usize = 200;
-/// Characters of one setting's value (certificates in PEM fit).
+/// Characters of one setting's value (certificates in PEM fit), also of all patterns of one list with the commas between.
 pub const SETTING_CHARS_MAX: usize = 32_767;
 /// Characters of the words of one refusal in an answer, and of all of them together.
 pub const ANSWER_TEXT_CHARS_MAX: usize = 4_000;

@@ -1,11 +1,20 @@
-//! pure: topic patterns of a mirror: anchored regular expressions in RE2's syntax, several of them are alternatives.
+//! Topic patterns of a mirror: anchored regular expressions in RE2's syntax, several of them are alternatives.
+//!
+//! One list is asked for several times in a request and in each round of its mirror, so the lists of last use are kept compiled. Nothing
+//! else is remembered: what comes out depends on what goes in alone.
 
-use crate::limits::{PATTERN_CHARS_MAX, PATTERN_PROGRAM_BYTES_MAX, PATTERNS_MAX};
+use crate::limits::{
+    PATTERN_CHARS_MAX, PATTERN_LISTS_KEPT, PATTERN_PROGRAM_BYTES_MAX, PATTERNS_MAX, SETTING_CHARS_MAX,
+};
 use crate::mirror::re2;
-use regex::{RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::{RegexSet, RegexSetBuilder};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
-/// Bytes after which the program of a single pattern is given up: only its syntax is of interest.
-const ALONE_BYTES: usize = 16 << 10;
+thread_local! {
+    /// Lists as they were given and what became of them, the last used one in front.
+    static KEPT: RefCell<VecDeque<(Vec<String>, Patterns)>> = const { RefCell::new(VecDeque::new()) };
+}
 
 /// Compiled patterns of one kind.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +45,30 @@ impl Patterns {
         if patterns.len() > PATTERNS_MAX {
             return Err(BadPattern::Bound(format!("{} patterns are more than {PATTERNS_MAX}", patterns.len())));
         }
-        let mut anchored = Vec::with_capacity(patterns.len());
+        // A list is one value of a setting too, with commas between.
+        let chars =
+            patterns.iter().map(|pattern| pattern.as_ref().chars().count() + 1).sum::<usize>().saturating_sub(1);
+        if chars > SETTING_CHARS_MAX {
+            return Err(BadPattern::Bound(format!(
+                "the patterns have {chars} characters together, more than {SETTING_CHARS_MAX}; use fewer and wider ones"
+            )));
+        }
+        KEPT.with_borrow_mut(|kept| {
+            let same =
+                |(list, _): &(Vec<String>, Self)| list.iter().map(String::as_str).eq(patterns.iter().map(S::as_ref));
+            let found = kept.iter().position(same).and_then(|at| kept.remove(at));
+            let (list, compiled) = match found {
+                Some(known) => known,
+                None => (patterns.iter().map(|text| text.as_ref().to_owned()).collect(), Self::anew(patterns)?),
+            };
+            kept.push_front((list, compiled.clone()));
+            kept.truncate(PATTERN_LISTS_KEPT);
+            Ok(compiled)
+        })
+    }
+
+    fn anew<S: AsRef<str>>(patterns: &[S]) -> Result<Self, BadPattern> {
+        let (mut anchored, mut known) = (Vec::with_capacity(patterns.len()), re2::Known::default());
         for pattern in patterns.iter().map(AsRef::as_ref) {
             if pattern.is_empty() || pattern.chars().count() > PATTERN_CHARS_MAX {
                 let length = pattern.chars().count();
@@ -45,13 +77,9 @@ impl Patterns {
                 )));
             }
             let bad = |why: String| BadPattern::Syntax { pattern: pattern.to_owned(), why };
-            let translated = re2::translate(pattern).map_err(bad)?;
-            // Alone first, so that whatever is wrong is told of the right one.
-            match RegexBuilder::new(&translated).size_limit(ALONE_BYTES).build() {
-                // Its size is bounded together with the others' below; here only the syntax counts.
-                Ok(_) | Err(regex::Error::CompiledTooBig(_)) => {}
-                Err(cause) => return Err(bad(cause.to_string())),
-            }
+            let translated = re2::translate(pattern, &mut known).map_err(bad)?;
+            // Each is read alone first, so that whatever is wrong is told of the right one.
+            regex_syntax::parse(&translated).map_err(|cause| bad(cause.to_string()))?;
             anchored.push(format!("^(?:{translated})$"));
         }
         RegexSetBuilder::new(anchored).size_limit(PATTERN_PROGRAM_BYTES_MAX).build().map(Self).map_err(|cause| {
@@ -90,8 +118,34 @@ mod tests {
     #[test]
     fn patterns_that_are_large_together_are_refused() {
         let large: Vec<String> = (0..PATTERNS_MAX).map(|n| format!(".{{900}}{n}")).collect();
+        assert!(large.join(",").len() <= SETTING_CHARS_MAX);
         let why = Patterns::compile(&large).unwrap_err().to_string();
         assert!(why.contains("too large together"), "{why}");
+    }
+
+    #[test]
+    fn patterns_that_are_long_together_are_refused_before_any_of_them_is_read() {
+        let last = SETTING_CHARS_MAX - 32 * (PATTERN_CHARS_MAX + 1);
+        let list = |last: usize| {
+            let lengths = [PATTERN_CHARS_MAX; 32].into_iter().chain([last]);
+            lengths.map(|length| "a".repeat(length)).collect::<Vec<String>>()
+        };
+        assert!(Patterns::compile(&list(last)).is_ok());
+        let mut long = list(last + 1);
+        long[0] = "(".repeat(PATTERN_CHARS_MAX);
+        let why = Patterns::compile(&long).unwrap_err().to_string();
+        assert!(why.contains("32768 characters together"), "{why}");
+    }
+
+    #[test]
+    fn a_list_that_was_used_lately_is_not_compiled_again() {
+        let made_of = |patterns: &Patterns| patterns.0.patterns().as_ptr();
+        let kept = Patterns::compile(&["kept.*"]).unwrap();
+        for n in 0..2 * PATTERN_LISTS_KEPT {
+            Patterns::compile(&[format!("other-{n}")]).unwrap();
+            assert_eq!(made_of(&Patterns::compile(&["kept.*"]).unwrap()), made_of(&kept));
+        }
+        assert!(KEPT.with_borrow(|kept| kept.len() <= PATTERN_LISTS_KEPT));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod class;
 
+pub use class::Known;
 use class::{class, escaped, perl, property, single};
 use std::iter::Peekable;
 use std::str::Chars;
@@ -13,12 +14,13 @@ use std::str::Chars;
 /// RE2's own bound of a repetition, also of nested ones together.
 pub const REPETITIONS_MAX: u32 = 1_000;
 
-/// Writes `pattern` anew.
+/// Writes `pattern` anew; `known` goes from one pattern of a list to the next.
 ///
 /// # Errors
 /// What RE2 does not take, in words.
-pub fn translate(pattern: &str) -> Result<String, String> {
+pub fn translate(pattern: &str, known: &mut Known) -> Result<String, String> {
     let mut parser = Parser {
+        known,
         rest: pattern.chars().peekable(),
         out: String::new(),
         groups: Vec::new(),
@@ -46,6 +48,7 @@ enum Last {
 }
 
 struct Parser<'a> {
+    known: &'a mut Known,
     rest: Peekable<Chars<'a>>,
     out: String,
     /// The weights outside of the open groups.
@@ -78,7 +81,7 @@ impl Parser<'_> {
                 None => self.literal('{'),
             },
             '[' => {
-                let class = class(&mut self.rest)?;
+                let class = class(&mut self.rest, self.known)?;
                 self.out.push_str(&class);
                 self.atom(1);
             }
@@ -171,7 +174,7 @@ impl Parser<'_> {
                 self.out.push(c);
             }
             'p' | 'P' => {
-                let class = property(&mut self.rest, c == 'P')?;
+                let class = property(&mut self.rest, c == 'P', self.known)?;
                 self.out.push_str(&class);
             }
             _ => match perl(c) {

@@ -1,10 +1,16 @@
 //! pure: classes of characters and escapes, from RE2's syntax to that of the `regex` crate.
 
+use regex_syntax::hir::{Class, HirKind};
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
+/// The ASCII characters of classes of Unicode that were asked for, a bit each: a list of patterns may ask thousands of times.
+#[derive(Debug, Default)]
+pub struct Known(BTreeMap<String, u128>);
+
 /// A class in brackets; the first of them was taken.
-pub(super) fn class(rest: &mut Peekable<Chars<'_>>) -> Result<String, String> {
+pub(super) fn class(rest: &mut Peekable<Chars<'_>>, known: &mut Known) -> Result<String, String> {
     let mut out = String::from("[");
     if rest.next_if_eq(&'^').is_some() {
         out.push('^');
@@ -28,7 +34,7 @@ pub(super) fn class(rest: &mut Peekable<Chars<'_>>) -> Result<String, String> {
             }
             '\\' if matches!(rest.peek(), Some('p' | 'P')) => {
                 let negated = rest.next() == Some('P');
-                out.push_str(&property(rest, negated)?);
+                out.push_str(&property(rest, negated, known)?);
             }
             c => {
                 let low = class_char(c, rest)?;
@@ -88,7 +94,7 @@ pub(super) fn perl(letter: char) -> Option<&'static str> {
 }
 
 /// A class of Unicode by `N`, `{Name}` or `{^Name}`.
-pub(super) fn property(rest: &mut Peekable<Chars<'_>>, mut negated: bool) -> Result<String, String> {
+pub(super) fn property(rest: &mut Peekable<Chars<'_>>, mut negated: bool, known: &mut Known) -> Result<String, String> {
     let letter = rest.next().ok_or("`\\p` names no class")?;
     let mut name: String = match letter {
         '{' => {
@@ -104,17 +110,56 @@ pub(super) fn property(rest: &mut Peekable<Chars<'_>>, mut negated: bool) -> Res
     let unknown = || format!("`{name}` is no class of Unicode that RE2 knows; general categories and scripts are");
     let word = name.chars().next().is_some_and(|c| c.is_ascii_uppercase())
         && name.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
-    // A script is asked for as one, so that other properties of Unicode are told apart.
-    let asked = match name.as_str() {
-        "Any" => r"\x{0}-\x{10FFFF}".to_owned(),
-        short if short.len() <= 2 => format!(r"\p{{General_Category={short}}}"),
-        script => format!(r"\p{{Script={script}}}"),
-    };
-    if !word || regex::Regex::new(&format!("[{asked}]")).is_err() {
-        return Err(unknown());
+    let ascii = word.then(|| known.ascii_of(&name)).flatten().ok_or_else(unknown)?;
+    Ok(class_of(if negated { !ascii } else { ascii }))
+}
+
+impl Known {
+    /// The ASCII characters of a class of Unicode, a bit each; `None` when there is no such class.
+    fn ascii_of(&mut self, name: &str) -> Option<u128> {
+        if let Some(known) = self.0.get(name) {
+            return Some(*known);
+        }
+        // A script is asked for as one, so that other properties of Unicode are told apart.
+        let asked = match name {
+            "Any" => r"\x{0}-\x{10FFFF}".to_owned(),
+            short if short.len() <= 2 => format!(r"\p{{General_Category={short}}}"),
+            script => format!(r"\p{{Script={script}}}"),
+        };
+        let class = regex_syntax::parse(&format!("[[{asked}]&&\\x00-\\x7F]")).ok()?;
+        let ascii = match class.kind() {
+            HirKind::Class(Class::Unicode(class)) => {
+                class.ranges().iter().flat_map(|range| range.start()..=range.end()).fold(0, |all, c| all | bit(c))
+            }
+            // A class of one character is that character.
+            HirKind::Literal(literal) => literal.0.iter().fold(0, |all, byte| all | bit(char::from(*byte))),
+            _ => 0,
+        };
+        self.0.insert(name.to_owned(), ascii);
+        Some(ascii)
     }
-    let not = if negated { "^" } else { "" };
-    Ok(format!(r"[[{not}{asked}]&&\x00-\x7F]"))
+}
+
+fn bit(c: char) -> u128 {
+    1_u128.checked_shl(c.into()).unwrap_or(0)
+}
+
+fn class_of(ascii: u128) -> String {
+    let mut out = String::from("[");
+    for c in ('\0'..='\x7f').filter(|c| ascii & bit(*c) != 0) {
+        let before = u32::from(c).checked_sub(1).and_then(char::from_u32).map_or(0, bit) & ascii != 0;
+        let after = char::from_u32(u32::from(c) + 1).map_or(0, bit) & ascii != 0;
+        match (before, after) {
+            (false, _) => out.push_str(&escaped(c)),
+            (true, false) => out.push_str(&format!("-{}", escaped(c))),
+            (true, true) => {}
+        }
+    }
+    // Nothing is in this one.
+    if ascii == 0 {
+        out.push_str(r"a&&b");
+    }
+    out + "]"
 }
 
 /// The one character that an escape stands for.

@@ -47,7 +47,7 @@ fn patterns_mean_what_re2_says() {
     let mut wrong = Vec::new();
     for line in VERDICTS.lines() {
         let (pattern, wanted) = line.split_once('\t').unwrap();
-        let got = match translate(pattern) {
+        let got = match translate(pattern, &mut Known::default()) {
             Err(_) => "refused".to_owned(),
             Ok(text) => match Regex::new(&format!("^(?:{text})$")) {
                 Err(why) => format!("does not compile: {text}: {why}"),
@@ -77,7 +77,7 @@ fn what_is_refused_is_named() {
         ("(a", "`(`"),
         ("[a", "`[`"),
     ] {
-        let why = translate(pattern).unwrap_err();
+        let why = translate(pattern, &mut Known::default()).unwrap_err();
         assert!(why.contains(name), "{pattern}: {why}");
     }
 }
@@ -107,7 +107,7 @@ fn hostile_patterns_end_in_words_and_not_in_a_panic() {
         }
         // Whatever it is, it is translated to something that compiles or it is refused.
         assert!(split(&text).iter().all(|pattern| !pattern.is_empty()));
-        if let Ok(translated) = translate(&text) {
+        if let Ok(translated) = translate(&text, &mut Known::default()) {
             let compiled = Regex::new(&translated);
             assert!(!matches!(compiled, Err(regex::Error::Syntax(_))), "{text:?} became {translated:?}");
         }
