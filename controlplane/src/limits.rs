@@ -21,6 +21,8 @@ pub const FRAMES_BYTES_WAIT: Duration = Duration::from_secs(5);
 pub const ANSWER_BYTES_A_TIMEOUT: usize = 8 << 20;
 /// Bytes of answers that wait to be taken, on all client connections together.
 pub const ANSWERS_BYTES_MAX: usize = 64 << 20;
+/// Partitions in an answer from which on it waits for its turn; so many take about a millisecond.
+pub const LARGE_ANSWER_PARTITIONS: usize = 2_000;
 /// What a decoded request may take in arrays: this many times its bytes, and so many bytes more.
 pub const DECODED_TIMES_MAX: usize = 8;
 /// See [`DECODED_TIMES_MAX`].
@@ -56,8 +58,6 @@ pub const PATTERNS_MAX: usize = 1_000;
 pub const PATTERN_CHARS_MAX: usize = 1_000;
 /// Lists of patterns that are kept compiled: those of a request and of some mirrors.
 pub const PATTERN_LISTS_KEPT: usize = 16;
-/// Classes of Unicode that are kept as far as they are ASCII; all general categories and scripts fit.
-pub const UNICODE_CLASSES_KEPT: usize = 512;
 /// Compiled size of all patterns of one kind, bytes.
 pub const PATTERN_PROGRAM_BYTES_MAX: usize = 4 << 20;
 /// Access control entries, those from sources included.

@@ -180,7 +180,8 @@ async fn client(
     let caller = Caller { principal: ANONYMOUS.to_owned(), host: peer.ip().to_canonical().to_string() };
     let who = Who { caller: Rc::new(caller), authorizer: Rc::clone(&identity.authorizer) };
     let answer = async |frame: &[u8]| {
-        dispatch::serve(driver, &us, &who, frame).await.map_err(|close| (close.cause(), close.to_string()))
+        let answer = dispatch::serve(driver, &us, &who, &desk.budget, frame).await;
+        answer.map_err(|close| (close.cause(), close.to_string()))
     };
     conn::serve(stream, peer, ticket, desk, answer).await;
 }

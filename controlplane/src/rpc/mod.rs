@@ -30,6 +30,7 @@ pub mod stop_mirror_topics;
 pub mod sync_mirror;
 pub mod topic_configs;
 pub mod topic_selection;
+pub mod weight;
 pub mod write_mirror_states;
 
 use crate::limits::{ANSWER_TEXT_CHARS_MAX, REFUSALS_WITH_WORDS_MAX};

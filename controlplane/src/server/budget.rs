@@ -1,10 +1,12 @@
 //! Bytes that all client connections together may hold: for frames that are arriving, and for answers that wait to be taken.
 //!
-//! A frame takes of the budget what has arrived of it, in steps that double, never what its length claims.
+//! A frame takes of the budget what has arrived of it, in steps that double, never what its length claims. Large answers are made
+//! one at a time, with everybody else served in between: many who ask for everything keep nobody waiting who asks for little.
 
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 /// The budget.
@@ -14,7 +16,12 @@ pub struct Budget {
     frame_wait: Duration,
     answers_max: usize,
     answers: Cell<usize>,
+    turns: Semaphore,
 }
+
+/// The right to make a large answer.
+#[derive(Debug)]
+pub struct Turn<'b>(#[allow(dead_code, reason = "it is held, not looked at")] SemaphorePermit<'b>);
 
 /// Bytes that a frame holds.
 #[derive(Debug)]
@@ -34,12 +41,26 @@ impl Budget {
     /// A budget; who gets no bytes of it for `frame_wait` has to go.
     #[must_use]
     pub fn new(frames_max: usize, frame_wait: Duration, answers_max: usize) -> Self {
-        Self { frames: Semaphore::new(frames_max), frame_wait, answers_max, answers: Cell::new(0) }
+        Self {
+            frames: Semaphore::new(frames_max),
+            frame_wait,
+            answers_max,
+            answers: Cell::new(0),
+            turns: Semaphore::new(1),
+        }
     }
 
     /// A frame that holds nothing yet.
     pub fn frame(&self) -> Held<'_> {
         Held { budget: self, permit: None }
+    }
+
+    /// Waits for the turn to make a large answer, in the order of asking; `None` when the process ends.
+    pub async fn turn(&self) -> Option<Turn<'_>> {
+        let turn = self.turns.acquire().await.ok()?;
+        // Sockets are looked at before this comes back, and what they brought is served first.
+        yield_now().await;
+        Some(Turn(turn))
     }
 
     /// Takes `bytes` for an answer; `None` when too many wait already. The only one may be of any size.

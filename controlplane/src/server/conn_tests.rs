@@ -4,6 +4,7 @@
 use super::*;
 use crate::server::gate::Gate;
 use crate::server::listener;
+use std::cell::RefCell;
 use std::future::Future;
 use tokio::net::TcpListener;
 
@@ -12,11 +13,15 @@ const LONG: Duration = Duration::from_secs(60);
 /// A frame of this first byte is answered with so many bytes that no socket buffer takes them.
 const LARGE: u8 = b'L';
 const LARGE_BYTES: usize = 32 << 20;
+/// A frame of this first byte is answered when it is its turn.
+const IN_TURN: u8 = b'T';
 
 struct Server {
     address: SocketAddr,
     desk: Rc<Desk>,
     gate: Rc<Gate>,
+    /// The first bytes of the frames, in the order in which they were answered.
+    order: Rc<RefCell<Vec<u8>>>,
 }
 
 /// Runs `test` against a listener that sends back what it is sent.
@@ -33,16 +38,22 @@ fn with_server<T: Future<Output = ()>>(
         let gate = Gate::new(connections_max, usize::MAX, Rc::clone(&counters));
         let desk = Rc::new(Desk { budget: Budget::new(frames_max, SHORT, answers_max), counters, idle, frame });
         let shared = Rc::clone(&desk);
-        let echo = async |frame: &[u8]| match frame.first() {
-            Some(&LARGE) => Ok(vec![0; LARGE_BYTES]),
-            _ => Ok(frame.to_vec()),
-        };
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let answered = Rc::clone(&order);
         let served = listener::serve(listener, Rc::clone(&gate), move |stream, peer, ticket| {
-            let desk = Rc::clone(&shared);
-            async move { serve(stream, peer, &ticket, &desk, echo).await }
+            let (desk, order) = (Rc::clone(&shared), Rc::clone(&answered));
+            async move {
+                let echo = async |frame: &[u8]| {
+                    let first = frame.first().copied();
+                    let _turn = if first == Some(IN_TURN) { desk.budget.turn().await } else { None };
+                    order.borrow_mut().extend(first);
+                    Ok(if first == Some(LARGE) { vec![0; LARGE_BYTES] } else { frame.to_vec() })
+                };
+                serve(stream, peer, &ticket, &desk, echo).await;
+            }
         });
         tokio::task::spawn_local(served);
-        test(Server { address, desk, gate }).await;
+        test(Server { address, desk, gate, order }).await;
     });
 }
 
@@ -189,5 +200,33 @@ fn at_the_limit_idle_connections_and_slow_senders_give_way_to_those_that_ask() {
         assert_eq!(server.count(Cause::Evicted), 20);
         assert!(server.gate.open() <= 20);
         closed(&mut slow[0]).await;
+    });
+}
+
+#[test]
+fn who_asks_for_little_is_answered_between_those_who_ask_for_everything() {
+    with_server((99, 1 << 20, 1 << 20), (LONG, LONG), |server| async move {
+        let large: u8 = 50;
+        let mut everything = Vec::new();
+        for _ in 0..large {
+            let mut stream = server.connect().await;
+            // So that it is served by now, and its request is all that is missing.
+            assert!(echoes(&mut stream, 1).await);
+            everything.push(stream);
+        }
+        let mut little = server.connect().await;
+        assert!(echoes(&mut little, 1).await);
+        server.order.borrow_mut().clear();
+        // All requests lie in the sockets before the first is read; the small one came last.
+        for stream in &everything {
+            assert_eq!(stream.try_write(&framed(&[IN_TURN])).unwrap(), 5);
+        }
+        assert_eq!(little.try_write(&framed(&[7])).unwrap(), 5);
+        for stream in everything.iter_mut().chain([&mut little]) {
+            stream.read_exact(&mut [0]).await.unwrap();
+        }
+        let order = server.order.borrow();
+        let before = order.iter().take_while(|first| **first == IN_TURN).count();
+        assert!(order.len() == 51 && before <= 2, "{before} of {large} large answers came first");
     });
 }

@@ -5,11 +5,13 @@
 
 use crate::clock::now_ms;
 use crate::driver::Driver;
-use crate::limits::{DECODED_BYTES_MORE, DECODED_TIMES_MAX};
+use crate::limits::{DECODED_BYTES_MORE, DECODED_TIMES_MAX, LARGE_ANSWER_PARTITIONS};
 use crate::metrics::Outcome;
 use crate::mirror::event::MirrorEvent;
 use crate::rpc::authorize::{Guard, Who};
+use crate::rpc::weight::Weight;
 use crate::rpc::{self, Endpoint, Refusal, Refused};
+use crate::server::budget::Budget;
 use crate::server::counters::Cause;
 use crate::server::judged::Judged;
 use crate::source::{topics, trail};
@@ -105,17 +107,17 @@ pub fn served_keys() -> &'static [i16] {
 ///
 /// # Errors
 /// When the connection is to be closed.
-pub async fn serve(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Result<Vec<u8>, Close> {
-    match route(driver, us, who, frame).await {
+pub async fn serve(driver: &Driver, us: &Endpoint, who: &Who, budget: &Budget, frame: &[u8]) -> Result<Vec<u8>, Close> {
+    match route(driver, us, who, budget, frame).await {
         Err(Close::Refused(answer)) => Ok(answer),
         served => served,
     }
 }
 
-async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Result<Vec<u8>, Close> {
+async fn route(driver: &Driver, us: &Endpoint, who: &Who, budget: &Budget, frame: &[u8]) -> Result<Vec<u8>, Close> {
     let mut r = reader(frame);
     let header = frame::decode_request_header(&mut r)?;
-    let call = Call { header, body: r, driver, us, who, began: Instant::now() };
+    let call = Call { header, body: r, driver, us, who, budget, began: Instant::now() };
     let (version, key) = (call.header.api_version, call.header.api_key);
     let versions = api::by_key(key).and_then(|api| api.served.clone()).filter(|_| SERVED.contains(&key));
     if versions.is_none_or(|versions| !versions.contains(&version)) {
@@ -128,29 +130,23 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, frame: &[u8]) -> Resul
         api::API_VERSIONS => {
             call.read(|request, _, _| rpc::api_versions::handle(request, version, |key| SERVED.contains(&key)))
         }
-        api::METADATA => call.read(|request, catalog, view| rpc::metadata::handle(request, version, catalog, view, us)),
+        api::METADATA => {
+            call.read_large(|request, catalog, view| rpc::metadata::handle(request, version, catalog, view, us)).await
+        }
         api::DESCRIBE_CLUSTER => call.read(|request, _, _| rpc::describe_cluster::handle(request, us)),
         api::DESCRIBE_ACLS => {
             call.read(|request, catalog, _| rpc::describe_acls::handle(request, catalog, &who.access(catalog)))
         }
-        api::CREATE_ACLS => {
-            let enforced = who.is_judged();
-            let decide =
-                move |request: &_, catalog: &_, _: &View<'_>| rpc::create_acls::decide(request, catalog, enforced);
-            call.change_items(decide, rpc::create_acls::refused).await
-        }
-        api::DELETE_ACLS => {
-            let decide = |request: &_, catalog: &_, _: &View<'_>| rpc::delete_acls::decide(request, catalog);
-            call.change_items(decide, rpc::delete_acls::refused).await
-        }
+        api::CREATE_ACLS => call.create_acls().await,
+        api::DELETE_ACLS => call.change_items(rpc::delete_acls::decide, rpc::delete_acls::refused).await,
         api::DESCRIBE_CONFIGS => call.read(|request, catalog, _| rpc::describe_configs::handle(request, catalog, us)),
         api::FIND_COORDINATOR => call.read(|request, _, _| rpc::find_coordinator::handle(request, version, us)),
         api::LIST_MIRRORS => call.read(|request, catalog, _| rpc::list_mirrors::handle(request, catalog)),
-        api::DESCRIBE_MIRRORS => call.describe_mirrors(),
+        api::DESCRIBE_MIRRORS => call.describe_mirrors().await,
         api::LAST_MIRRORED_OFFSETS => {
-            call.read(|request, catalog, _| rpc::last_mirrored_offsets::handle(request, catalog))
+            call.read_large(|request, catalog, _| rpc::last_mirrored_offsets::handle(request, catalog)).await
         }
-        api::READ_MIRROR_STATES => call.read(rpc::read_mirror_states::handle),
+        api::READ_MIRROR_STATES => call.read_large(rpc::read_mirror_states::handle).await,
         api::WRITE_MIRROR_STATES => {
             call.change(move |request, catalog, view| rpc::write_mirror_states::decide(request, version, catalog, view))
                 .await
@@ -200,6 +196,7 @@ struct Call<'a> {
     driver: &'a Driver,
     us: &'a Endpoint,
     who: &'a Who,
+    budget: &'a Budget,
     began: Instant,
 }
 
@@ -245,6 +242,17 @@ impl Call<'_> {
         self.answer(&request, self.driver.read(|catalog, view| handle(&request, catalog, view)))
     }
 
+    /// [`Call::read`] of what may be all there is, which waits for its turn then.
+    async fn read_large<R: Guard + Weight>(
+        &self,
+        handle: impl FnOnce(&R, &Catalog, &View<'_>) -> R::Response,
+    ) -> Result<Vec<u8>, Close> {
+        let request: Rc<Judged<R>> = self.request()?;
+        let partitions = self.driver.read(|catalog, _| request.partitions(catalog));
+        let _turn = if partitions >= LARGE_ANSWER_PARTITIONS { self.budget.turn().await } else { None };
+        self.answer(&request, self.driver.read(|catalog, view| handle(&request, catalog, view)))
+    }
+
     async fn change<R: Guard + 'static>(
         &self,
         decide: impl FnOnce(&R, &Catalog, &View<'_>) -> (Vec<MirrorEvent>, R::Response) + 'static,
@@ -252,13 +260,16 @@ impl Call<'_> {
     where
         R::Response: Refused + 'static,
     {
-        self.change_items(decide, |_, refusal| R::Response::refused(refusal.clone())).await
+        let request: Rc<Judged<R>> = self.request()?;
+        let asked = Rc::clone(&request);
+        let changed = self.driver.change(move |catalog, view| decide(&asked, catalog, view)).await;
+        self.answer(&request, changed.unwrap_or_else(|cause| R::Response::refused(not_durable(&cause))))
     }
 
-    /// [`Call::change`] where `refused` says for each item of the request that none was done.
+    /// [`Call::change`] by the catalog alone, where `refused` says for each item of the request that none was done.
     async fn change_items<R: Guard + 'static>(
         &self,
-        decide: impl FnOnce(&R, &Catalog, &View<'_>) -> (Vec<MirrorEvent>, R::Response) + 'static,
+        decide: impl FnOnce(&R, &Catalog) -> (Vec<MirrorEvent>, R::Response) + 'static,
         refused: impl FnOnce(&R, &Refusal) -> R::Response,
     ) -> Result<Vec<u8>, Close>
     where
@@ -266,12 +277,18 @@ impl Call<'_> {
     {
         let request: Rc<Judged<R>> = self.request()?;
         let asked = Rc::clone(&request);
-        let changed = self.driver.change(move |catalog, view| decide(&asked, catalog, view)).await;
+        let changed = self.driver.change(move |catalog, _| decide(&asked, catalog)).await;
         self.answer(&request, changed.unwrap_or_else(|cause| refused(&request, &not_durable(&cause))))
     }
 
-    fn describe_mirrors(&self) -> Result<Vec<u8>, Close> {
-        self.read(|request, catalog, view| {
+    async fn create_acls(&self) -> Result<Vec<u8>, Close> {
+        let enforced = self.who.is_judged();
+        let decide = move |request: &_, catalog: &_| rpc::create_acls::decide(request, catalog, enforced);
+        self.change_items(decide, rpc::create_acls::refused).await
+    }
+
+    async fn describe_mirrors(&self) -> Result<Vec<u8>, Close> {
+        self.read_large(|request, catalog, view| {
             let mut response = rpc::describe_mirrors::handle(request, catalog, view);
             self.driver.book().read(|statuses| crate::sync::describe::add(&mut response, catalog, statuses));
             let access = self.who.access(catalog);
@@ -280,6 +297,7 @@ impl Call<'_> {
             crate::server::pages::add_node(&mut response, self.driver, node, &sees);
             response
         })
+        .await
     }
 
     /// A producer that wants no answer gets none.
