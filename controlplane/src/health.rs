@@ -1,7 +1,7 @@
 //! pure: what is wrong with the node, for people and for load balancers.
 //!
 //! *Reasons* are about this node and make it unhealthy. *Warnings* are about mirrors: a failed partition or a source that is
-//! down is for its operator to mend, and no reason to take the node out of service.
+//! down is for its operator to mend, and no reason to take the node out of service; and about what was wrong lately.
 
 use crate::metrics::Facts;
 use crate::overview::Overview;
@@ -79,7 +79,7 @@ impl Health {
 }
 
 fn warnings(facts: &Facts, overviews: &[Overview]) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all: Vec<String> = facts.memory.warning.iter().cloned().collect();
     for m in overviews {
         let failed = m.in_state(MirrorState::Failed);
         if failed > 0 {

@@ -205,3 +205,27 @@ const _: () =
 
 /// Flushes that a core starts in one tick: fewer than it has writers, so that writes go on.
 pub const FLUSHES_PER_TICK: usize = WRITES_IN_FLIGHT_PER_CORE / 2;
+
+/// Time between two looks of a core at its order ring when no bell rings, in ms: also whether it is whole.
+pub const ORDERS_LOOK_MS: u64 = 100;
+
+/// How long the new shared memory waits for all cores to show themselves in it, in ms.
+pub const CORES_MOVE_MS_MAX: u64 = 500;
+
+/// Pause before the shared memory is made anew for the second time in a row, in ms; it doubles with each time ...
+pub const RENEWAL_PAUSE_MS_MIN: u64 = 1_000;
+
+/// ... up to this.
+pub const RENEWAL_PAUSE_MS_MAX: u64 = 60_000;
+
+/// So often in a row the shared memory is made anew; then it is left as it is for [`RENEWALS_QUIET_MS`].
+pub const RENEWALS_ROW_MAX: u32 = 8;
+
+/// Shared memory that was whole for this long begins a new row, in ms.
+pub const RENEWALS_QUIET_MS: u64 = 600_000;
+
+/// Pause after shared memory could not be made, in ms.
+pub const RENEWAL_FAILED_MS: u64 = 5_000;
+
+const _: () = assert!(CORES_MOVE_MS_MAX >= 10 * TICK_MS, "a core moves at its next tick");
+const _: () = assert!(RENEWAL_PAUSE_MS_MAX < RENEWALS_QUIET_MS, "giving up must be rarer than trying");

@@ -14,7 +14,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::checkpoints::Checkpoints;
 use crate::config::Config;
-use crate::control::channel_server::{Channel, ChannelServer, SLOTS};
+use crate::control::channel::{Channel, SLOTS};
+use crate::control::channel_server::ChannelServer;
 use crate::core::loader::{self, Mail};
 use crate::core::shared::CoreSettings;
 use crate::core::{self, CoreNews, CorePlan};

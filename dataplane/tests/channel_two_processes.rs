@@ -3,7 +3,8 @@
 //!
 //! The test binary starts itself again as the other process; which part to play stands in the environment.
 
-use dataplane::control::channel_server::{Channel, ChannelServer};
+use dataplane::control::channel::Channel;
+use dataplane::control::channel_server::ChannelServer;
 use dataplane::instance_lock::InstanceLocks;
 use dataplane::metrics::Counter;
 use std::path::{Path, PathBuf};

@@ -18,6 +18,7 @@ use crate::host::{Disk, Process};
 use crate::mirror::catalog::Catalog;
 use crate::overview::Overview;
 use crate::plane::attachment::CoreNumbers;
+use crate::plane::memory::MemoryFacts;
 use crate::plane::view::View;
 use crate::sync::status::Statuses;
 use tally::Tally;
@@ -41,6 +42,8 @@ pub struct Facts {
     pub control_plane: Process,
     /// How many data planes were attached so far.
     pub attachments: u64,
+    /// The memory that is shared with it.
+    pub memory: MemoryFacts,
     /// Its cores' numbers.
     pub cores: Vec<CoreNumbers>,
     /// Cores that do not turn any more.

@@ -17,6 +17,13 @@ pub(super) fn write(page: &mut Page, facts: &Facts, tally: &Tally) {
     page.one("twinlog_data_plane_up", Kind::Gauge, "Whether a data plane is attached", up);
     let name = "twinlog_data_plane_attachments_total";
     page.one(name, Kind::Counter, "Data planes attached since the control plane started", facts.attachments);
+    let memory = &facts.memory;
+    let help = "Whether the memory that the planes share is known to be damaged";
+    page.one("twinlog_shared_memory_damaged", Kind::Gauge, help, i64::from(memory.damaged));
+    let help = "Times that the data plane made damaged shared memory anew since it started";
+    page.one("twinlog_shared_memory_rebuilt_total", Kind::Counter, help, memory.renewed);
+    let help = "Regions of shared memory in which the control plane found damage by itself";
+    page.one("twinlog_shared_memory_damage_found_total", Kind::Counter, help, memory.found);
     let name = "twinlog_data_plane_silent_cores";
     page.one(name, Kind::Gauge, "Cores of the data plane that hang", facts.silent_cores.len());
     page.one("twinlog_client_connections", Kind::Gauge, "Open client connections", facts.connections);

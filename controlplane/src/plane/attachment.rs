@@ -1,12 +1,14 @@
 //! The connection to the data plane: attached while it lives, looked for while it does not.
 //!
 //! Everything that is read here comes from another process: a slot that breaks the layout reads as unknown, a ring that is
-//! broken is left, and the first of it is reported.
+//! broken is left, and the first of it is reported: the region is dropped, and the data plane asked for another one (`memory`).
 
 use crate::limits::{ATTACH_RETRY, CORE_SILENCE_MAX, SLOTS_BEFORE_FIRST_SIGHT};
+use crate::plane::memory::{MemoryFacts, SharedMemory};
 use crate::plane::pace::{Pace, Tracker};
 use crate::plane::view::Slots;
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,9 +18,11 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 use twinlog_proto::channel::attach::{self, AttachError, Control, SOCKET_NAME, TakeError};
 use twinlog_proto::channel::board::{BoardReader, Seen};
+use twinlog_proto::channel::damage::{Damage, Part};
+use twinlog_proto::channel::handshake::{Hello, Standing};
 use twinlog_proto::channel::message::Order;
 use twinlog_proto::channel::page::{Counter, Delay, Histogram};
 use twinlog_proto::channel::progress::PartitionProgress;
@@ -34,9 +38,12 @@ pub struct Link {
     bell: Rc<Notify>,
     /// Counts attachments, so that a new one is noticed.
     arrivals: Cell<u64>,
+    /// The data plane that was attached last, and how many there were.
+    planes: Cell<(Option<u32>, u64)>,
     absent_because: RefCell<String>,
-    /// What the attached data plane broke first; it is said once, for a broken one breaks everything at every look.
-    broken: RefCell<Option<String>>,
+    memory: RefCell<SharedMemory>,
+    /// Told when the data plane is to be told of damage.
+    damaged: Notify,
     slots_seen: Cell<u32>,
     /// What the board showed over time; outlives the data plane.
     tracker: RefCell<Tracker>,
@@ -71,7 +78,9 @@ impl Link {
             bell: Rc::new(Notify::new()),
             arrivals: Cell::new(0),
             absent_because: RefCell::new("it was not looked for yet".to_owned()),
-            broken: RefCell::default(),
+            planes: Cell::default(),
+            memory: RefCell::default(),
+            damaged: Notify::new(),
             slots_seen: Cell::new(SLOTS_BEFORE_FIRST_SIGHT),
             tracker: RefCell::default(),
             turns: RefCell::default(),
@@ -91,24 +100,30 @@ impl Link {
         self.absent_because.borrow().clone()
     }
 
-    /// What the attached data plane wrote that no working one writes; `None` when there was nothing.
+    /// How the memory that the planes share is, at `now_ms` since 1970.
     #[must_use]
-    pub fn broken(&self) -> Option<String> {
-        self.broken.borrow().clone()
+    pub fn memory(&self, now_ms: i64) -> MemoryFacts {
+        self.memory.borrow().facts(now_ms)
     }
 
-    fn say_broken(&self, what: String) {
-        let mut first = self.broken.borrow_mut();
-        match *first {
-            Some(_) => debug!("{what}"),
-            None => {
-                warn!("{what}; restart the data plane");
-                *first = Some(what);
-            }
+    /// Damage in the region of `control`: said once of each region, for one that is damaged is so at every look.
+    fn say_damaged(&self, control: &Control, damage: Damage, detail: &dyn Display) {
+        let generation = control.region.view().stamp().generation;
+        if self.memory.borrow_mut().find(generation, damage, detail.to_string()) {
+            error!(%damage, %detail, "the shared memory is damaged; the data plane is asked for another one");
+            self.damaged.notify_one();
+        } else {
+            debug!(%damage, %detail, "the shared memory is still damaged");
         }
     }
 
-    /// How many data planes have been attached; a change means that all orders are to be sent.
+    /// How many data planes have been attached so far.
+    #[must_use]
+    pub fn planes(&self) -> u64 {
+        self.planes.get().1
+    }
+
+    /// How many regions have been attached; a change means that all orders are to be sent.
     #[must_use]
     pub fn arrivals(&self) -> u64 {
         self.arrivals.get()
@@ -134,8 +149,8 @@ impl Link {
             match control.send(core, order) {
                 Ok(()) => {}
                 Err(PushError::Full) => all = false,
-                Err(cause @ PushError::Broken(_)) => {
-                    self.say_broken(format!("the order ring of core {core} was started anew: {cause}"));
+                Err(PushError::Broken(broken)) => {
+                    self.say_damaged(control, Damage::of(Part::OrderRing, core), &broken);
                     all = false;
                 }
             }
@@ -154,11 +169,12 @@ impl Link {
                 match control.take(core) {
                     Ok(Some(event)) => debug!(core, ?event, "the data plane says"),
                     Ok(None) => break,
-                    Err(cause @ TakeError::Broken(_)) => {
-                        debug!(core, %cause, "the board tells all the same");
+                    Err(TakeError::Broken(broken)) => {
+                        // The board tells all the same.
+                        self.say_damaged(control, Damage::of(Part::EventRing, core), &broken);
                         break;
                     }
-                    Err(cause) => self.say_broken(format!("an event of core {core} is not understood: {cause}")),
+                    Err(cause) => self.say_damaged(control, Damage::of(Part::Event, core), &cause),
                 }
             }
         }
@@ -215,21 +231,29 @@ impl Link {
         self.tracker.borrow().is_moving()
     }
 
-    /// Keeps the link for ever: attaches, waits for the end of the data plane, attaches again.
+    /// Keeps the link for ever: attaches, waits for the end of the data plane or of its region, attaches again.
     pub async fn keep(self: Rc<Self>) {
         loop {
-            let socket = self.socket.clone();
-            let attached = tokio::task::spawn_blocking(move || attach::attach_control(&socket)).await;
+            let (socket, hello, began) = (self.socket.clone(), self.memory.borrow().hello(), Instant::now());
+            let attached = tokio::task::spawn_blocking(move || attach::attach_control_as(&socket, hello)).await;
             match attached {
-                Ok(Ok(control)) => self.stay(control).await,
-                Ok(Err(cause)) => self.say_absent(&cause),
+                Ok(Ok(control)) => self.stay(hello, control).await,
+                Ok(Err(cause)) => {
+                    if let AttachError::Damaged { generation, cause } = &cause {
+                        self.memory.borrow_mut().find(*generation, Damage::HEADER, cause.to_string());
+                    }
+                    self.say_absent(&cause);
+                }
                 Err(cause) => warn!(%cause, "looking for the data plane was cut short"),
             }
-            tokio::time::sleep(ATTACH_RETRY).await;
+            // A region that was made anew is waiting; who comes and goes is not looked for more often than one who is away.
+            if began.elapsed() < ATTACH_RETRY {
+                tokio::time::sleep(ATTACH_RETRY).await;
+            }
         }
     }
 
-    async fn stay(self: &Rc<Self>, control: Control) {
+    async fn stay(self: &Rc<Self>, hello: Hello, control: Control) {
         let stamp = control.region.view().stamp();
         let watched = match Watched::new(&control) {
             Ok(watched) => watched,
@@ -239,18 +263,48 @@ impl Link {
             }
         };
         let board = control.region.view().board();
-        info!(pid = stamp.pid, generation = stamp.generation, slots = board.slots(), "attached to the data plane");
+        self.note_arrival(hello, &control);
         self.slots_seen.set(board.slots());
-        *self.broken.borrow_mut() = None;
         *self.attached.borrow_mut() = Some(Attached { control, board });
         self.arrivals.set(self.arrivals.get() + 1);
         self.bell.notify_one();
-        watched.until_over(&self.bell).await;
+        tokio::select! {
+            () = watched.until_over(&self.bell) => {
+                "its connection ended".clone_into(&mut self.absent_because.borrow_mut());
+                info!(pid = stamp.pid, "the data plane closed the connection; it is looked for again");
+            }
+            () = self.until_damaged() => {
+                "its shared memory is damaged".clone_into(&mut self.absent_because.borrow_mut());
+            }
+        }
         *self.attached.borrow_mut() = None;
-        *self.broken.borrow_mut() = None;
-        "it ended".clone_into(&mut self.absent_because.borrow_mut());
-        warn!(pid = stamp.pid, "the data plane is gone; offsets are unknown until it is back");
         self.bell.notify_one();
+    }
+
+    /// Says who came, and what became of the memory of one who was there before.
+    fn note_arrival(&self, hello: Hello, control: &Control) {
+        let (stamp, told) = (control.region.view().stamp(), control.memory);
+        let (known, planes) = self.planes.get();
+        let mut memory = self.memory.borrow_mut();
+        if known != Some(stamp.pid) {
+            self.planes.set((Some(stamp.pid), planes + 1));
+            memory.forget();
+        }
+        let anew = memory.attached(hello, stamp.generation, told);
+        info!(pid = stamp.pid, generation = stamp.generation, "attached to the data plane");
+        if let Some(damage) = told.damage.filter(|_| anew) {
+            warn!(%damage, renewed = told.renewed, "the data plane made the damaged shared memory anew; all orders are sent again");
+        }
+        if told.standing != Standing::Sound {
+            error!(standing = ?told.standing, "the shared memory is damaged, and not made anew at once: find who writes into it");
+        }
+    }
+
+    /// Waits until the data plane is to be told of damage.
+    async fn until_damaged(&self) {
+        while self.memory.borrow().hello() == Hello::Control {
+            self.damaged.notified().await;
+        }
     }
 
     fn say_absent(&self, cause: &AttachError) {
@@ -271,11 +325,12 @@ impl Slots for Link {
             // What stands still is no news.
             return None;
         }
-        match attached.as_ref()?.board.read(slot) {
+        let attached = attached.as_ref()?;
+        match attached.board.read(slot) {
             Ok(Seen::Value(progress)) => Some(progress),
             Ok(Seen::Empty | Seen::Busy) => None,
             Ok(Seen::Broken(bad)) => {
-                self.say_broken(format!("slot {slot} of the board shows something impossible: {bad}"));
+                self.say_damaged(&attached.control, Damage::of(Part::Slot, slot), &bad);
                 None
             }
             Err(cause) => {

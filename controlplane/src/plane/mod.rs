@@ -4,6 +4,7 @@ pub mod assignments;
 pub mod attachment;
 pub mod events;
 pub mod lag;
+pub mod memory;
 pub mod pace;
 pub mod sender;
 pub mod view;

@@ -1,5 +1,6 @@
 //! The pages of the HTTP address: what they are made of is gathered here, what they say is decided in `metrics` and `health`.
 
+use crate::clock::now_ms;
 use crate::driver::Driver;
 use crate::health::{Health, Obstacles};
 use crate::host::{Disk, Process};
@@ -109,15 +110,17 @@ impl Pages {
     #[must_use]
     pub fn gather(&self, cores: bool) -> (Facts, Vec<Overview>, Obstacles) {
         let attached = self.link.is_attached();
+        let memory = self.link.memory(now_ms());
         let obstacles = Obstacles {
             no_data_plane: (!attached).then(|| self.link.absent_because()),
             no_changes: self.driver.trouble().into_iter().chain(self.sender.trouble()).collect(),
-            others: self.link.broken().into_iter().collect(),
+            others: memory.reason.iter().cloned().collect(),
         };
         let mut facts = Facts {
             data_plane: self.link.pid().map(Process::look),
             control_plane: Process::look(std::process::id()),
-            attachments: self.link.arrivals(),
+            attachments: self.link.planes(),
+            memory,
             cores: if cores { self.link.core_numbers() } else { Vec::new() },
             silent_cores: self.link.silent_cores(),
             connections: self.clients.open(),

@@ -13,8 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use twinlog_proto::assignment::{self, Assignment, Desired};
-use twinlog_proto::channel::attach::{Reply, SOCKET_NAME, Status, send_reply};
+use twinlog_proto::channel::attach::{SOCKET_NAME, send_reply};
 use twinlog_proto::channel::doorbell::Doorbell;
+use twinlog_proto::channel::handshake::{Memory, Reply, Status};
 use twinlog_proto::channel::layout::{Geometry, LAYOUT_VERSION};
 use twinlog_proto::channel::message::{Event, Order};
 use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState, identity};
@@ -96,7 +97,8 @@ impl Plane {
             if let Ok((mut stream, _)) = self.listener.accept() {
                 stream.set_nonblocking(false).unwrap();
                 stream.read_exact(&mut [0; 1]).unwrap();
-                let reply = Reply { layout_version: LAYOUT_VERSION, generation, status: Status::Welcome, cores: 1 };
+                let (layout_version, status, memory) = (LAYOUT_VERSION, Status::Welcome, Memory::default());
+                let reply = Reply { layout_version, generation, status, cores: 1, memory };
                 let fds = [file.as_fd(), orders_bell.as_fd(), events_bell.as_fd()];
                 send_reply(stream.as_fd(), &reply, &fds).unwrap();
                 client = Some(stream);

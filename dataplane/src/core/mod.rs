@@ -28,13 +28,13 @@ use self::runtime::spawn;
 use self::shared::{CoreSettings, Shared};
 use crate::buffers::Pool;
 use crate::checkpoints::Checkpoints;
-use crate::control::channel_server::{CoreEnds, Seat};
+use crate::control::channel::{CoreEnds, Seat};
 use crate::control::inbox::Inbox;
 use crate::disk::uring::UringDisk;
 use crate::disk::writers::Writers;
 use crate::fault::CoreCause;
 use crate::housekeeping::Tracker;
-use crate::limits::{STAGES_PER_CORE, STOP_JOBS_MS_MAX, TICK_MS, WRITES_IN_FLIGHT_PER_CORE};
+use crate::limits::{ORDERS_LOOK_MS, STAGES_PER_CORE, STOP_JOBS_MS_MAX, TICK_MS, WRITES_IN_FLIGHT_PER_CORE};
 use crate::log::LogHome;
 use crate::metrics::Counter;
 use crate::mirror::crew::Crew;
@@ -263,9 +263,12 @@ impl Orders {
             while let Some(order) = self.inbox.take() {
                 core.take_order(order);
             }
-            match self.bell.readable().await {
-                Ok(mut ready) => ready.clear_ready(),
-                Err(error) => {
+            let look = Duration::from_millis(ORDERS_LOOK_MS);
+            match tokio::time::timeout(look, self.bell.readable()).await {
+                Ok(Ok(mut ready)) => ready.clear_ready(),
+                // Who wrote into the ring need not have rung.
+                Err(_elapsed) => {}
+                Ok(Err(error)) => {
                     tracing::error!("orders are taken no longer: {error}");
                     return;
                 }
@@ -296,7 +299,7 @@ async fn tick(shared: Rc<Shared<UringDisk>>) {
         let now = Instant::now();
         shared.dog.check(now);
         shared.flush_due(now);
-        shared.repair_board();
+        shared.look_after_memory();
         shared.metrics.add(Counter::Turns, 1);
         shared.metrics.publish_allocations();
         let counts = shared.home.writers.counts();

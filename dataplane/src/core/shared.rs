@@ -341,23 +341,21 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// Looks at a part of the shared board, and puts right what the other plane wrote over: the whole board within seconds.
-    pub fn repair_board(&self) {
+    /// Moves to shared memory that was made anew, shows the counters, and puts right what others wrote over: all of it within
+    /// seconds.
+    pub fn look_after_memory(&self) {
         let partitions = self.partitions.borrow();
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.move_over(partitions.iter().flatten().map(|partition| partition.place.slot));
+        outbox.show_counters();
         let (count, from) = (partitions.len(), self.repair_from.get());
         let upto = (from + count / REPAIR_TICKS + 1).min(count);
-        let outbox = self.outbox.borrow();
-        let slots = partitions[from.min(upto)..upto].iter().flatten().map(|partition| partition.place.slot);
-        let mut repaired = slots.filter(|slot| outbox.repair(*slot)).count();
-        self.repair_from.set(if upto == count { 0 } else { upto });
-        if upto == count && self.settings.number == 0 {
-            repaired += usize::from(outbox.repair_header());
+        for partition in partitions[from.min(upto)..upto].iter().flatten() {
+            outbox.repair(partition.place.slot);
         }
-        if repaired > 0 {
-            tracing::error!(
-                repaired,
-                "the control plane wrote where only the data plane may; what it showed is shown again; restart the control plane"
-            );
+        self.repair_from.set(if upto == count { 0 } else { upto });
+        if self.settings.number == 0 {
+            outbox.repair_header();
         }
     }
 

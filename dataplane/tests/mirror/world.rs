@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dataplane::checkpoints::Checkpoints;
-use dataplane::control::channel_server::Channel;
+use dataplane::control::channel::Channel;
 use dataplane::core::loader::{self, Mail};
 use dataplane::core::shared::CoreSettings;
 use dataplane::core::{self, CorePlan};
@@ -130,7 +130,7 @@ impl World {
     }
 
     pub(crate) fn counter(&self, counter: Counter) -> u64 {
-        self.channel.region().view().page(0).get(counter)
+        self.channel.own().view().page(0).get(counter)
     }
 
     /// Waits until the partition looks like that.

@@ -1,16 +1,14 @@
 //! The handshake on `STATE/channel.sock`, both ends of it, and what a client gets: [`attach_control`], [`attach_observer`].
 //!
-//! ```text
-//! client -> data plane   1 byte: 'C' control plane, 'O' observer
-//! data plane -> client   32 bytes: magic 8 | layout version 8 | generation 8 | status 4 | cores 4, machine byte order
-//!                        with descriptors: region, and for 'C' per core the bell of its orders and the bell of its events
-//! ```
-//! Then both keep the connection open without a word: its end is the sign that the peer is gone, or that another control
-//! plane took the place of this one. A control plane must stop using the region then, and attach again.
+//! The client says who it is, the data plane answers (`handshake`), with descriptors: the region, and for a control plane per
+//! core the bell of its orders and the bell of its events. Then both keep the connection open without a word: its end is the
+//! sign that the peer is gone, that another control plane took the place of this one, or that there is news of the region: it
+//! was made anew, or is damaged. A client must stop using the region then, and attach again.
 
 use super::board::NoSuchSlot;
 use super::doorbell::Doorbell;
-use super::layout::{CORES_MAX, LAYOUT_VERSION, MAGIC};
+use super::handshake::{Hello, Memory, REPLY_BYTES, Reply, Status, version_of};
+use super::layout::{CORES_MAX, LAYOUT_VERSION};
 use super::message::{BadMessage, Event, Order};
 use super::region::{Region, RegionError, View, Window};
 use super::ring::{Broken, Consumer, Producer, PushError};
@@ -33,82 +31,6 @@ use std::path::{Path, PathBuf};
 pub const SOCKET_NAME: &str = "channel.sock";
 /// How long a client waits for the answer; the data plane answers from a thread that does nothing else.
 pub const ANSWER_TIMEOUT_MS: u32 = 2000;
-
-/// What a client wants to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Role {
-    /// The control plane: one at a time.
-    Control = b'C',
-    /// One who looks.
-    Observer = b'O',
-}
-
-impl Role {
-    /// The role with this byte.
-    #[must_use]
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Control, Self::Observer].into_iter().find(|role| *role as u8 == byte)
-    }
-}
-
-/// How the data plane answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Status {
-    /// Welcome; descriptors follow.
-    Welcome = 0,
-    /// The first byte was no role.
-    NoSuchRole = 1,
-    /// Too many clients already.
-    TooManyClients = 2,
-    /// The data plane could not get the descriptors ready.
-    Internal = 3,
-}
-
-/// The fixed part of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reply {
-    /// Layout version of the data plane.
-    pub layout_version: u64,
-    /// Generation of its region.
-    pub generation: u64,
-    /// Whether the client is in.
-    pub status: Status,
-    /// Cores of the data plane.
-    pub cores: u32,
-}
-
-/// Bytes of a [`Reply`].
-pub const REPLY_BYTES: usize = 32;
-
-impl Reply {
-    /// The bytes to send.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; REPLY_BYTES] {
-        let mut bytes = [0; REPLY_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC.to_ne_bytes());
-        bytes[8..16].copy_from_slice(&self.layout_version.to_ne_bytes());
-        bytes[16..24].copy_from_slice(&self.generation.to_ne_bytes());
-        bytes[24..28].copy_from_slice(&(self.status as u32).to_ne_bytes());
-        bytes[28..].copy_from_slice(&self.cores.to_ne_bytes());
-        bytes
-    }
-
-    /// Reads received bytes; `None` when no data plane sends them.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8; REPLY_BYTES]) -> Option<Self> {
-        let long = |at: usize| Some(u64::from_ne_bytes(bytes[at..at + 8].try_into().ok()?));
-        let short = |at: usize| Some(u32::from_ne_bytes(bytes[at..at + 4].try_into().ok()?));
-        if long(0)? != MAGIC {
-            return None;
-        }
-        let code = short(24)?;
-        let all = [Status::Welcome, Status::NoSuchRole, Status::TooManyClients, Status::Internal];
-        let status = all.into_iter().find(|status| *status as u32 == code)?;
-        Some(Self { layout_version: long(8)?, generation: long(16)?, status, cores: short(28)? })
-    }
-}
 
 /// Why there is no channel to the data plane.
 #[derive(Debug)]
@@ -145,6 +67,13 @@ pub enum AttachError {
     Refused(Status),
     /// The region is unusable.
     Region(RegionError),
+    /// The region's header is not what its maker wrote: ask for another one, with [`Hello::Damaged`].
+    Damaged {
+        /// The generation that the data plane names.
+        generation: u64,
+        /// What is wrong.
+        cause: RegionError,
+    },
 }
 
 impl fmt::Display for AttachError {
@@ -172,6 +101,9 @@ impl fmt::Display for AttachError {
             }
             Self::Refused(status) => write!(f, "the data plane refuses the channel ({status:?}): see its log"),
             Self::Region(error) => error.fmt(f),
+            Self::Damaged { cause, .. } => {
+                write!(f, "the header of the shared memory is damaged, another one is asked for: {cause}")
+            }
         }
     }
 }
@@ -180,7 +112,7 @@ impl core::error::Error for AttachError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::NotRunning { cause, .. } | Self::System { cause, .. } => Some(cause),
-            Self::Region(error) => Some(error),
+            Self::Region(error) | Self::Damaged { cause: error, .. } => Some(error),
             _ => None,
         }
     }
@@ -193,6 +125,8 @@ pub struct Control {
     pub region: Region,
     /// The way to each core.
     pub cores: Vec<CoreLine>,
+    /// What the data plane tells of the region's past.
+    pub memory: Memory,
     /// Readable (at its end) when the data plane is gone or let another control plane in.
     pub socket: OwnedFd,
 }
@@ -210,7 +144,7 @@ pub struct CoreLine {
 /// An event that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeError {
-    /// The ring is broken: nothing more comes out of it until the data plane is started again; the board still tells all.
+    /// The ring is broken: nothing more comes out of it until the region is made anew; the board still tells all.
     Broken(Broken),
     /// The message is none; it was taken out, the next may be read.
     BadMessage(BadMessage),
@@ -297,11 +231,24 @@ impl Observer {
 /// # Errors
 /// See [`AttachError`]; waits [`ANSWER_TIMEOUT_MS`] at most.
 pub fn attach_control(socket: &Path) -> Result<Control, AttachError> {
-    let (socket, reply, mut fds) = shake_hands(socket, Role::Control)?;
-    let region = Region::attach(&take_first(&mut fds)?).map_err(AttachError::Region)?;
+    attach_control_as(socket, Hello::Control)
+}
+
+/// The same for a control plane that may have something to say of the region it had: `hello` must be one of a control plane.
+///
+/// # Errors
+/// As [`attach_control`].
+pub fn attach_control_as(socket: &Path, hello: Hello) -> Result<Control, AttachError> {
+    let (socket, reply, mut fds) = shake_hands(socket, hello)?;
+    let region = Region::attach(&take_first(&mut fds)?).map_err(|cause| damaged(reply.generation, cause))?;
     let cores = region.geometry().cores();
-    if reply.cores != cores || fds.len() != 2 * cores as usize || reply.generation != region.stamp().generation {
-        return Err(AttachError::BadAnswer("its descriptors do not fit its region"));
+    if fds.len() != 2 * reply.cores as usize {
+        return Err(AttachError::BadAnswer("it has not two doorbells for each core"));
+    }
+    if reply.cores != cores || reply.generation != region.stamp().generation {
+        // The socket's word is worth more than the memory's.
+        let cause = RegionError::Stranger { found: region.stamp().generation };
+        return Err(AttachError::Damaged { generation: reply.generation, cause });
     }
     let mut bells = fds.into_iter().map(Doorbell::from_fd);
     let mut lines = Vec::with_capacity(cores as usize);
@@ -312,7 +259,7 @@ pub fn attach_control(socket: &Path) -> Result<Control, AttachError> {
         let (orders, events) = (region.order_producer(core), region.event_consumer(core));
         lines.push(CoreLine { orders, events, orders_bell, events_bell });
     }
-    Ok(Control { region, cores: lines, socket })
+    Ok(Control { region, cores: lines, memory: reply.memory, socket })
 }
 
 /// Attaches as one who only looks, to `STATE/channel.sock`.
@@ -320,8 +267,8 @@ pub fn attach_control(socket: &Path) -> Result<Control, AttachError> {
 /// # Errors
 /// See [`AttachError`]; waits [`ANSWER_TIMEOUT_MS`] at most.
 pub fn attach_observer(socket: &Path) -> Result<Observer, AttachError> {
-    let (socket, reply, mut fds) = shake_hands(socket, Role::Observer)?;
-    let view = View::attach(&take_first(&mut fds)?).map_err(AttachError::Region)?;
+    let (socket, reply, mut fds) = shake_hands(socket, Hello::Observer)?;
+    let view = View::attach(&take_first(&mut fds)?).map_err(|cause| damaged(reply.generation, cause))?;
     if !fds.is_empty() || reply.generation != view.stamp().generation {
         return Err(AttachError::BadAnswer("its descriptors do not fit its region"));
     }
@@ -349,7 +296,7 @@ pub fn unix_address(path: &Path) -> Result<(SocketAddrUnix, Option<OwnedFd>), Er
 /// The data plane's end: sends the answer and, when welcome, the descriptors. Never waits.
 ///
 /// # Errors
-/// When the client is gone, or does not take 32 bytes.
+/// When the client is gone, or does not take the whole answer.
 pub fn send_reply(client: BorrowedFd<'_>, reply: &Reply, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let bytes = reply.to_bytes();
@@ -365,7 +312,15 @@ pub fn send_reply(client: BorrowedFd<'_>, reply: &Reply, fds: &[BorrowedFd<'_>])
 const FDS_MAX: usize = 1 + 2 * CORES_MAX as usize;
 const FDS_SPACE_BYTES: usize = rustix::cmsg_space!(ScmRights(FDS_MAX));
 
-fn shake_hands(path: &Path, role: Role) -> Result<(OwnedFd, Reply, Vec<OwnedFd>), AttachError> {
+/// What is wrong with a region that its maker had checked is damage, unless the system refused a step.
+fn damaged(generation: u64, cause: RegionError) -> AttachError {
+    match cause {
+        RegionError::System { .. } | RegionError::NotSealed => AttachError::Region(cause),
+        cause => AttachError::Damaged { generation, cause },
+    }
+}
+
+fn shake_hands(path: &Path, hello: Hello) -> Result<(OwnedFd, Reply, Vec<OwnedFd>), AttachError> {
     let not_running = |cause| AttachError::NotRunning { path: path.to_owned(), cause };
     check_owner(path)?;
     let (address, folder) = unix_address(path).map_err(not_running)?;
@@ -373,11 +328,8 @@ fn shake_hands(path: &Path, role: Role) -> Result<(OwnedFd, Reply, Vec<OwnedFd>)
         .map_err(|cause| AttachError::System { what: "open a socket for", cause })?;
     connect(&socket, &address).map_err(not_running)?;
     drop(folder);
-    send(&socket, &[role as u8], SendFlags::NOSIGNAL).map_err(not_running)?;
+    send(&socket, &hello.to_bytes(), SendFlags::NOSIGNAL).map_err(not_running)?;
     let (reply, fds) = receive_reply(socket.as_fd())?;
-    if reply.layout_version != LAYOUT_VERSION {
-        return Err(AttachError::Version { found: reply.layout_version });
-    }
     if reply.status != Status::Welcome {
         return Err(AttachError::Refused(reply.status));
     }
@@ -424,7 +376,10 @@ fn receive_reply(socket: BorrowedFd<'_>) -> Result<(Reply, Vec<OwnedFd>), Attach
     if got.flags.contains(ReturnFlags::CTRUNC) {
         return Err(AttachError::System { what: "take all descriptors of", cause: Errno::MFILE });
     }
-    // 32 bytes are sent at once and fit any socket buffer, so a stream does not cut them.
+    // The answer is sent at once and fits any socket buffer, so a stream does not cut it; those of other versions are shorter.
+    if let Some(found) = version_of(&bytes[..got.bytes]).filter(|found| *found != LAYOUT_VERSION) {
+        return Err(AttachError::Version { found });
+    }
     if got.bytes != REPLY_BYTES {
         return Err(AttachError::BadAnswer("it is too short"));
     }

@@ -15,7 +15,7 @@ use core::ops::Range;
 pub const MAGIC: u64 = u64::from_be_bytes(*b"TWCHANNL");
 /// Version of this layout, of the slots, of the messages and of the pages. Any change raises it; there is no other compatibility:
 /// a plane of another version is refused and says so.
-pub const LAYOUT_VERSION: u64 = 2;
+pub const LAYOUT_VERSION: u64 = 3;
 
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
@@ -30,7 +30,7 @@ pub mod header {
     pub const MAGIC_AT: usize = 0;
     /// [`LAYOUT_VERSION`](super::LAYOUT_VERSION).
     pub const VERSION_AT: usize = 1;
-    /// Random, never 0, new at each start of the data plane.
+    /// Random, never 0, another one for each region.
     pub const GENERATION_AT: usize = 2;
     /// Words of the whole region.
     pub const WORDS_AT: usize = 3;

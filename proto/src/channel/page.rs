@@ -78,8 +78,8 @@ counters! {
     Recoveries: Counter "recoveries", "Logs opened that needed recovery";
     OrdersTaken: Counter "orders_taken", "Orders taken from the control plane";
     OrdersRefused: Counter "orders_refused", "Orders that no working control plane sends";
-    RingsBroken: Counter "rings_broken", "Looks at a ring that the control plane had broken";
-    BoardRepairs: Counter "board_repairs", "Slots and headers of the shared memory that the control plane had written over";
+    RingsBroken: Counter "rings_broken", "Looks at a ring whose positions or stamps others had written over";
+    BoardRepairs: Counter "board_repairs", "Slots, headers and pages of counters in the shared memory that others had written over and that were put right";
     EventsSent: Counter "events_sent", "Events sent to the control plane";
     EventsDropped: Counter "events_dropped", "Events dropped because the control plane did not take them";
     Partitions: Gauge "partitions", "Partitions of this core";
@@ -194,6 +194,33 @@ impl<W: Deref<Target = [AtomicU64]>> PageReader<W> {
             largest_micros: load(&words[LARGEST_AT]),
             buckets: words[BUCKETS_AT..].iter().map(load).collect(),
         }
+    }
+}
+
+/// Shows a page that its core keeps for itself in another one, which others can reach, and notices what they wrote there.
+#[derive(Debug)]
+pub struct PageShow<F, T> {
+    from: F,
+    to: T,
+    shown: Vec<u64>,
+}
+
+impl<F: Deref<Target = [AtomicU64]>, T: Deref<Target = [AtomicU64]>> PageShow<F, T> {
+    /// Shows `from` in `to`, both of [`PAGE_WORDS`]; `to` belongs to the core alone, and what it holds counts as shown.
+    pub fn new(from: F, to: T) -> Self {
+        let shown = to.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        Self { from, to, shown }
+    }
+
+    /// Shows the numbers as they are now; false when the page did not hold what was shown last. Some microseconds.
+    pub fn show(&mut self) -> bool {
+        let mut whole = true;
+        for ((to, shown), from) in self.to.iter().zip(&mut self.shown).zip(self.from.iter()) {
+            whole &= to.load(Ordering::Relaxed) == *shown;
+            *shown = from.load(Ordering::Relaxed);
+            to.store(*shown, Ordering::Relaxed);
+        }
+        whole
     }
 }
 
@@ -336,6 +363,22 @@ mod tests {
         assert_eq!(delays.quantile_micros(1.0), Some(1000));
         assert_eq!(delays.since(&before).count(), 1000);
         assert_eq!(reader.delays(Delay::Write).count(), 0);
+    }
+
+    #[test]
+    fn what_others_wrote_into_a_shown_page_is_noticed_once_and_gone() {
+        let page = || (0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let (kept, shared) = (page(), page());
+        let writer = PageWriter::new(&kept[..]);
+        let mut show = PageShow::new(&kept[..], &shared[..]);
+        writer.add(Counter::Turns, 3);
+        assert!(show.show());
+        let reader = PageReader::new(&shared[..]);
+        assert_eq!(reader.get(Counter::Turns), 3);
+        shared[Counter::Turns as usize].store(99, Ordering::Relaxed);
+        writer.add(Counter::Turns, 1);
+        assert!(!show.show() && show.show());
+        assert_eq!(reader.get(Counter::Turns), 4);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! for reading and writing; [`View`] may be mapped for reading only and hands out reading ends alone.
 
 use super::board::{BoardReader, BoardWriter};
-use super::layout::{BadGeometry, Geometry, HEADER_WORDS, LAYOUT_VERSION, MAGIC, WORD_BYTES, header, header_words};
-use super::page::{PageReader, PageWriter};
+use super::layout::{Geometry, HEADER_WORDS, LAYOUT_VERSION, MAGIC, WORD_BYTES, header, header_words};
+use super::page::{PageReader, PageShow, PageWriter};
+pub use super::region_error::RegionError;
 use super::ring::{Consumer, Producer};
 use core::fmt;
 use core::ops::{Deref, Range};
@@ -22,89 +23,12 @@ use std::sync::Arc;
 /// Who made a region, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Random, never 0, new at each start of the data plane.
+    /// Random, never 0, another one for each region.
     pub generation: u64,
     /// Process id of the data plane.
     pub pid: u32,
     /// Milliseconds since 1970.
     pub started_at_ms: i64,
-}
-
-/// A file that cannot be made into, or is no, region.
-#[derive(Debug)]
-pub enum RegionError {
-    /// The system refused a step.
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The system's answer.
-        cause: Errno,
-    },
-    /// The file may still change its size.
-    NotSealed,
-    /// The file's size is not the one that its header says.
-    Size {
-        /// Bytes of the file.
-        found: u64,
-        /// Bytes that it must have, at least.
-        wanted: u64,
-    },
-    /// The magic word is missing: no region, or its creator died while making it.
-    Magic {
-        /// The word found.
-        found: u64,
-    },
-    /// A region of another version of this program.
-    Version {
-        /// The version found.
-        found: u64,
-    },
-    /// The generation is 0.
-    NoGeneration,
-    /// Impossible sizes in the header.
-    Geometry(BadGeometry),
-}
-
-impl fmt::Display for RegionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System { what, cause } => write!(f, "cannot {what} the shared memory of the data plane: {cause}"),
-            Self::NotSealed => {
-                f.write_str("the shared memory of the data plane is not sealed in size: not made by twinlog-dataplane")
-            }
-            Self::Size { found, wanted } => {
-                write!(
-                    f,
-                    "the shared memory of the data plane has {found} bytes, must have {wanted}: restart the data plane"
-                )
-            }
-            Self::Magic { found } => {
-                write!(
-                    f,
-                    "the shared memory does not begin as a channel does ({found:#018x}): not made by twinlog-dataplane"
-                )
-            }
-            Self::Version { found } => write!(
-                f,
-                "the data plane uses version {found} of the shared memory, this program version {LAYOUT_VERSION}: \
-                 run both planes from the same release"
-            ),
-            Self::NoGeneration => f.write_str("the shared memory has no generation: restart the data plane"),
-            Self::Geometry(bad) => {
-                write!(f, "the shared memory of the data plane is broken, restart the data plane: {bad}")
-            }
-        }
-    }
-}
-
-impl core::error::Error for RegionError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::System { cause, .. } => Some(cause),
-            Self::Geometry(bad) => Some(bad),
-            _ => None,
-        }
-    }
 }
 
 /// The region, mapped for reading and writing. Clones share the mapping.
@@ -114,7 +38,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Makes a region; done by the data plane at each start. The file is to be given to those who attach.
+    /// Makes a region; done by the data plane at each start, and when the last region was damaged. The file is to be given to those who attach.
     ///
     /// # Errors
     /// When the system has no memory or descriptors left, or no memfd with seals.
@@ -171,6 +95,13 @@ impl Region {
     #[must_use]
     pub fn page_writer(&self, core: u32) -> PageWriter<Window> {
         PageWriter::new(self.view.window(self.geometry().page(core)))
+    }
+
+    /// Shows the page that `core` keeps in the region `own` in this one, for that core only.
+    #[must_use]
+    pub fn page_show(&self, own: &Self, core: u32) -> PageShow<Window, Window> {
+        let window = |region: &Self| region.view.window(region.geometry().page(core));
+        PageShow::new(window(own), window(self))
     }
 
     /// The end of the order ring that the core has. The rings of a new region are whole, unless a broken control plane was

@@ -2,7 +2,7 @@
 //!
 //! Positions count messages since the region was made and live in the region, so that either side may be killed and resumed.
 //! A message is there when the tail has passed it: a producer killed in the middle of one leaves nothing behind. Each entry
-//! carries a stamp made of its position: words that are no message of this position are noticed.
+//! carries a stamp made of its position and words: what is no message of this position, or was written over, is noticed.
 //!
 //! What the neighbour wrote is checked at each look. [`Broken`] leaves the ring as it is; the side that finds it reports and
 //! may look again. A new producer mends a broken ring with [`Producer::restart`], a new consumer with [`Consumer::skip_all`].
@@ -31,10 +31,7 @@ pub struct Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, found, low, high } = self;
-        write!(
-            f,
-            "the other plane is broken: {what} of a ring is {found:#x}, must be {low:#x} to {high:#x}; restart that plane"
-        )
+        write!(f, "{what} of a ring is {found:#x}, must be {low:#x} to {high:#x}")
     }
 }
 
@@ -94,6 +91,20 @@ impl<W: Deref<Target = [AtomicU64]>> Producer<W> {
         Self { words, entries, tail: head, head_seen: head }
     }
 
+    /// Looks whether both positions are possible; our own is put right where it is not.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), Broken> {
+        let own = self.words[RING_TAIL_AT].load(Ordering::Relaxed);
+        if own != self.tail {
+            self.words[RING_TAIL_AT].store(self.tail, Ordering::Release);
+        }
+        check("the producer's position", own, self.tail, self.tail)?;
+        let head = self.words[RING_HEAD_AT].load(Ordering::Acquire);
+        check("the consumer's position", head, self.head_seen, self.tail)
+    }
+
     /// Sends a message.
     ///
     /// # Errors
@@ -115,7 +126,7 @@ impl<W: Deref<Target = [AtomicU64]>> Producer<W> {
         for (to, from) in entry.iter().zip(message) {
             to.store(*from, Ordering::Relaxed);
         }
-        entry[MESSAGE_WORDS].store(stamp(self.tail), Ordering::Relaxed);
+        entry[MESSAGE_WORDS].store(stamp(self.tail, message), Ordering::Relaxed);
         self.tail = self.tail.wrapping_add(1);
         // Release: who sees the new tail sees the entry.
         self.words[RING_TAIL_AT].store(self.tail, Ordering::Release);
@@ -154,6 +165,20 @@ impl<W: Deref<Target = [AtomicU64]>> Consumer<W> {
         Self { words, entries, head: tail, tail_seen: tail }
     }
 
+    /// Looks whether both positions are possible; our own is put right where it is not.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check(&self) -> Result<(), Broken> {
+        let own = self.words[RING_HEAD_AT].load(Ordering::Relaxed);
+        if own != self.head {
+            self.words[RING_HEAD_AT].store(self.head, Ordering::Release);
+        }
+        check("the consumer's position", own, self.head, self.head)?;
+        let tail = self.words[RING_TAIL_AT].load(Ordering::Acquire);
+        check("the producer's position", tail, self.head, self.head.wrapping_add(self.entries))
+    }
+
     /// Takes the next message, if there is one.
     ///
     /// # Errors
@@ -173,7 +198,7 @@ impl<W: Deref<Target = [AtomicU64]>> Consumer<W> {
         for (to, from) in message.iter_mut().zip(entry) {
             *to = from.load(Ordering::Relaxed);
         }
-        let (found, wanted) = (entry[MESSAGE_WORDS].load(Ordering::Relaxed), stamp(self.head));
+        let (found, wanted) = (entry[MESSAGE_WORDS].load(Ordering::Relaxed), stamp(self.head, &message));
         self.checked("the stamp", found, wanted, wanted)?;
         self.head = self.head.wrapping_add(1);
         // Release: the entry was read before the producer may write it again.
@@ -213,9 +238,12 @@ fn check(what: &'static str, found: u64, low: u64, high: u64) -> Result<(), Brok
 }
 
 const STAMP: u64 = 0xa5c3_96e1_7b2d_4f88;
+const STAMP_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-fn stamp(position: u64) -> u64 {
-    position ^ STAMP
+/// Depends on every bit; no protection from who computes it, which nothing in shared memory is.
+fn stamp(position: u64, message: &Words) -> u64 {
+    let mix = |mixed: u64, word: &u64| (mixed ^ word).wrapping_mul(STAMP_FACTOR).rotate_left(29);
+    message.iter().fold(position ^ STAMP, mix)
 }
 
 #[cfg(all(test, not(loom)))]

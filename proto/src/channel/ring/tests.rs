@@ -123,3 +123,32 @@ fn two_threads_pass_many_messages_through_a_small_ring() {
         }
     });
 }
+
+#[test]
+fn words_of_a_message_that_were_written_over_are_noticed() {
+    for at in 0..=MESSAGE_WORDS {
+        let words = ring(4, 6);
+        let (mut to, mut from) = (Producer::resume(&words[..]).unwrap(), Consumer::resume(&words[..]).unwrap());
+        to.push(&message(1)).unwrap();
+        let word = &entry(&words, 4, 6)[at];
+        word.store(word.load(Ordering::Relaxed) ^ 1 << 40, Ordering::Relaxed);
+        assert_eq!(from.pop().unwrap_err().what, "the stamp", "word {at}");
+    }
+}
+
+#[test]
+fn a_look_at_the_positions_finds_impossible_ones_and_mends_its_own_only() {
+    let words = ring(4, 100);
+    let (mut to, mut from) = (Producer::resume(&words[..]).unwrap(), Consumer::resume(&words[..]).unwrap());
+    to.push(&message(1)).unwrap();
+    assert_eq!((to.check(), from.check()), (Ok(()), Ok(())));
+    words[RING_TAIL_AT].store(7, Ordering::Relaxed);
+    assert_eq!(from.check().unwrap_err().what, "the producer's position");
+    assert_eq!(to.check().unwrap_err().what, "the producer's position");
+    assert_eq!((to.check(), from.check()), (Ok(()), Ok(())));
+    words[RING_HEAD_AT].store(200, Ordering::Relaxed);
+    assert_eq!(to.check().unwrap_err().what, "the consumer's position");
+    assert_eq!(from.check().unwrap_err().what, "the consumer's position");
+    assert_eq!(to.check(), Ok(()));
+    assert_eq!(from.pop(), Ok(Some(message(1))), "nothing was lost");
+}
