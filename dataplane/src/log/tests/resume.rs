@@ -7,9 +7,6 @@ use super::kit::{Harm, Way, batches_of, copy_dir, feed, golden, golden_bytes, go
 use crate::disk::uring::UringDisk;
 use crate::log::{LogHome, LogSpec, PartitionLog, offline};
 
-/// A name, and what is done to the folder.
-type Harm = (&'static str, fn(&Path));
-
 const END: i64 = 1155;
 const LAST: &str = "00000000000000001109";
 
