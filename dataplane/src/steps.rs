@@ -35,8 +35,8 @@ steps! {
     RenamesDurable = "renames-durable", "All have it, for good.";
     Opened = "opened", "A log is open, nothing was appended.";
     Appended = "appended", "Its batches are written, its files are not finished.";
-    Finished = "finished", "Its files are finished and durable.";
-    LogsDone = "logs-done", "All logs are done, no checkpoint says so.";
+    Finished = "finished", "Its files are finished, not durable.";
+    LogsDone = "logs-done", "All logs are done for good, no checkpoint says so.";
     CheckpointsWritten = "checkpoints-written", "A directory's checkpoints are written.";
     AllDone = "all-done", "Everything is done, nobody was told.";
 }

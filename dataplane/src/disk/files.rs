@@ -70,6 +70,13 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReplaceError> {
     sync(parent(path)).map_err(ReplaceError::Sync)
 }
 
+/// The same, for a caller who makes the filesystem durable later: after a crash before that the file may be the old one, or empty.
+pub fn replace_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let aside = with_suffix(path, TEMPORARY_SUFFIX);
+    fs::write(&aside, bytes)?;
+    fs::rename(&aside, path)
+}
+
 /// Writes `path` whole, without making it durable.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(path, bytes)

@@ -59,6 +59,7 @@ impl<D: Disk> PartitionLog<D> {
             closing: VecDeque::new(),
             unsynced: Unsynced::default(),
             flushing: false,
+            syncs_later: false,
             next_offset: start,
             told: LogProgress { leo: -1, flushed: -1, log_start: -1, last_epoch: -1 },
             reached: LogProgress { leo: start, flushed: spec.recovery_point.max(0), log_start: start, last_epoch: -1 },

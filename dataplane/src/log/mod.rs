@@ -97,6 +97,8 @@ pub struct PartitionLog<D: Disk> {
     unsynced: Unsynced,
     /// Whether a flush is under way.
     flushing: bool,
+    /// Whether somebody else makes the whole filesystem durable once all work is done: then a flush only writes.
+    syncs_later: bool,
 
     /// The end of what was verified.
     next_offset: i64,

@@ -24,10 +24,12 @@ use crate::fault::Fault;
 
 impl<D: Disk> PartitionLog<D> {
     /// Opens a log that was finished at its recovery point; true when it is as it was left. False when it was loaded as after a crash,
-    /// wherever it ends then.
+    /// wherever it ends then. Nothing that is done to it is durable before the caller has made its filesystem so: many logs are worked
+    /// on, and one sync for all of them costs less than ten for each.
     pub async fn open_finished(home: &LogHome<D>, spec: LogSpec) -> Result<(Self, bool), Fault> {
         let end = spec.recovery_point;
         let (mut log, found) = Self::prepare(home, spec)?;
+        log.syncs_later = true;
         let snapshots = found.snapshots.clone();
         let resumed = !found.logs.is_empty() && Loading::new(&mut log, found, i64::MAX)?.resume(end)?;
         if resumed {

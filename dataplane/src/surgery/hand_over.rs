@@ -66,12 +66,7 @@ fn hand_over(jobs: &Rc<[Job]>) -> Result<Vec<Done>, SurgeryError> {
     }
     steps::passed(Step::RenamesDurable);
     let done = work(jobs, false)?;
-    if done.iter().any(|done| done.was_done && done.appended_bytes > 0) {
-        // An earlier run may have ended before its syncs did.
-        for directory in directories(jobs, |job| &job.log_directory) {
-            files::sync_all(directory).map_err(|source| SurgeryError::file("make durable", directory, source))?;
-        }
-    }
+    make_durable(jobs, &done)?;
     steps::passed(Step::LogsDone);
     write_checkpoints(jobs, &done, |job| &job.log_directory)?;
     Ok(done)
@@ -79,6 +74,7 @@ fn hand_over(jobs: &Rc<[Job]>) -> Result<Vec<Done>, SurgeryError> {
 
 fn take_back(jobs: &Rc<[Job]>) -> Result<Vec<Done>, SurgeryError> {
     let done = work(jobs, true)?;
+    make_durable(jobs, &done)?;
     steps::passed(Step::LogsDone);
     let mut moved = false;
     for job in jobs.iter() {
@@ -101,6 +97,15 @@ fn take_back(jobs: &Rc<[Job]>) -> Result<Vec<Done>, SurgeryError> {
         }
     }
     Ok(done)
+}
+
+/// Makes what was written durable, by one sync of each filesystem; an earlier run may have ended before its own.
+fn make_durable(jobs: &[Job], done: &[Done]) -> Result<(), SurgeryError> {
+    let written = jobs.iter().zip(done).filter(|(_, done)| !done.untouched);
+    for directory in written.map(|(job, _)| job.log_directory.as_path()).collect::<BTreeSet<_>>() {
+        files::sync_all(directory).map_err(|source| SurgeryError::file("make durable", directory, source))?;
+    }
+    Ok(())
 }
 
 fn directories<'a>(jobs: &'a [Job], of: impl Fn(&'a Job) -> &'a PathBuf) -> BTreeSet<&'a Path> {

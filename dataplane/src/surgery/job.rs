@@ -41,6 +41,8 @@ pub(super) struct Done {
     first_base: i64,
     pub(super) appended_bytes: usize,
     pub(super) was_done: bool,
+    /// Whether its files are as they were when it was stopped, which is durable.
+    pub(super) untouched: bool,
 }
 
 /// Whose a partition is.
@@ -67,7 +69,7 @@ impl Done {
     fn of<D: Disk>(log: &PartitionLog<D>, appended_bytes: usize, was_done: bool) -> Self {
         let progress = log.progress();
         let (log_start, end) = (progress.log_start, progress.leo);
-        Self { log_start, end, first_base: log.first_base(), appended_bytes, was_done }
+        Self { log_start, end, first_base: log.first_base(), appended_bytes, was_done, untouched: false }
     }
 
     /// What the checkpoints say of it.
@@ -154,7 +156,8 @@ impl Job {
         steps::passed(Step::Opened);
         if as_left && log.next_offset() == self.new_end && log.tail(self.batches.len())? == self.batches {
             // With nothing to append this is how it was stopped.
-            return Ok(Done::of(&log, self.batches.len(), !self.batches.is_empty()));
+            let (bytes, was_appended) = (self.batches.len(), !self.batches.is_empty());
+            return Ok(Done { untouched: !was_appended, ..Done::of(&log, bytes, was_appended) });
         }
         if !as_left || log.next_offset() != self.lmo {
             self.cut(&mut log).await?;
@@ -216,7 +219,8 @@ impl Job {
             log.finish().await?;
             steps::passed(Step::Finished);
         }
-        Ok(Done::of(&log, 0, is_back && as_left))
+        // What an earlier run has cut may not be durable: where anything was appended, that is made sure of.
+        Ok(Done { untouched: as_left && self.batches.is_empty(), ..Done::of(&log, 0, is_back && as_left) })
     }
 
     fn spec(&self, directory: &Path, recovery_point: i64) -> LogSpec {
