@@ -11,7 +11,7 @@ use twinlog_proto::messages::kraft_records::{
 };
 use twinlog_proto::storage::kraft::batch::Batch;
 use twinlog_proto::storage::kraft::control::ControlRecord;
-use twinlog_proto::storage::kraft::records::{MetadataRecord, partition_version};
+use twinlog_proto::storage::kraft::records::{MetadataRecord, partition_version, type_and_version};
 use twinlog_proto::storage::kraft::snapshot::Snapshot;
 use twinlog_proto::storage::kraft::{BOOTSTRAP_CHECKPOINT, FIRST_SNAPSHOT};
 use twinlog_proto::storage::meta_properties::MetaProperties;
@@ -239,7 +239,8 @@ fn partitions_are_written_in_the_version_of_the_level() {
 #[test]
 fn the_log_of_a_node_that_was_used_is_read_to_its_end_whatever_records_are_in_it() {
     let bytes = golden("kraft/4.4/used/__cluster_metadata-0/00000000000000000000.log");
-    let (mut at, mut next, mut topics, mut removed, mut others, mut leaders) = (0, 0, Vec::new(), 0, 0, 0);
+    let (mut at, mut next, mut topics) = (0, 0, Vec::new());
+    let (mut removed, mut others, mut leaders, mut changes) = (0, 0, 0, 0);
     while at < bytes.len() {
         let batch = Batch::decode(&bytes[at..]).unwrap_or_else(|cause| panic!("byte {at}: {cause}"));
         assert_eq!(batch.header.base_offset, next);
@@ -249,9 +250,13 @@ fn the_log_of_a_node_that_was_used_is_read_to_its_end_whatever_records_are_in_it
                 leaders += usize::from(matches!(control, ControlRecord::LeaderChange(_)));
                 continue;
             }
-            match MetadataRecord::decode(entry.value).unwrap() {
+            let record = MetadataRecord::decode(entry.value).unwrap();
+            let (_, version) = type_and_version(entry.value).unwrap();
+            assert_eq!(record.encode(version as i16).unwrap(), entry.value, "{record:?}");
+            match record {
                 MetadataRecord::Topic(topic) => topics.push(topic.name),
                 MetadataRecord::RemoveTopic(_) => removed += 1,
+                MetadataRecord::PartitionChange(_) => changes += 1,
                 MetadataRecord::Other { .. } => others += 1,
                 _ => {}
             }
@@ -259,5 +264,8 @@ fn the_log_of_a_node_that_was_used_is_read_to_its_end_whatever_records_are_in_it
         (at, next) = (at + batch.header.size_bytes(), batch.header.next_offset());
     }
     assert_eq!((topics.join(" "), removed, leaders), ("kept gone".to_owned(), 1, 1));
-    assert!(others > 0, "registrations, changes of partitions and what keeps time");
+    assert!(
+        others > 0 && changes > 0,
+        "registrations and what keeps time; the end of the partitions of a stopped broker"
+    );
 }

@@ -6,6 +6,7 @@
 mod assignment;
 mod codec;
 mod files;
+mod metadata;
 mod records;
 mod segment;
 mod state_log;
@@ -21,10 +22,8 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 use twinlog_proto::assignment::SUFFIX;
+use twinlog_proto::storage::kraft::{METADATA_LOG, SNAPSHOT_SUFFIX};
 use twinlog_proto::storage::names::{self, FileKind};
-
-/// Suffix of the snapshots of the cluster's metadata, which are written as batches.
-const METADATA_SNAPSHOT_SUFFIX: &str = ".checkpoint";
 
 /// Prints each file.
 ///
@@ -85,7 +84,7 @@ impl Page<'_> {
             names::META_PROPERTIES => self.meta_properties(),
             names::CLEAN_SHUTDOWN => self.clean_shutdown(),
             _ if name.ends_with(SUFFIX) => self.assignment(),
-            _ if name.ends_with(METADATA_SNAPSHOT_SUFFIX) => self.segment(),
+            _ if name.ends_with(SNAPSHOT_SUFFIX) => self.segment(),
             _ => Err(Stop::File(Failure::new(
                 format_args!("{} is not printed", self.path.display()),
                 "its name is none that a broker or twinlog gives",
@@ -95,8 +94,17 @@ impl Page<'_> {
     }
 
     fn is_state_log(&self) -> bool {
-        let folder = self.path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        folder.is_some_and(|name| name.starts_with(LOG_DIRECTORY))
+        self.lies_in(LOG_DIRECTORY)
+    }
+
+    /// Whether the file holds records of a cluster's metadata.
+    fn is_metadata(&self) -> bool {
+        self.path.to_str().is_some_and(|name| name.ends_with(SNAPSHOT_SUFFIX)) || self.lies_in(METADATA_LOG)
+    }
+
+    fn lies_in(&self, folder: &str) -> bool {
+        let name = self.path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(folder))
     }
 
     fn print(&mut self, fields: Fields) -> Result<(), Stop> {

@@ -8,6 +8,8 @@ pub const TOPIC: u32 = 2;
 pub const PARTITION: u32 = 3;
 /// Record type of [`ConfigRecord`].
 pub const CONFIG: u32 = 4;
+/// Record type of [`PartitionChangeRecord`].
+pub const PARTITION_CHANGE: u32 = 5;
 /// Record type of [`RemoveTopicRecord`].
 pub const REMOVE_TOPIC: u32 = 9;
 /// Record type of [`UserScramCredentialRecord`].

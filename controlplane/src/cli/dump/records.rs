@@ -1,6 +1,6 @@
 //! Records within a batch.
 
-use super::{Fields, Page, Stop, codec, state_log};
+use super::{Fields, Page, Stop, codec, metadata, state_log};
 use crate::cli::segment::Batch;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -41,6 +41,10 @@ impl Page<'_> {
         ];
         if self.is_state_log() && !batch.header.is_control() {
             fields.extend(state_log::fields(record.key, record.value));
+            return Fields(fields);
+        }
+        if self.is_metadata() {
+            fields.extend(metadata::fields(record.key, record.value));
             return Fields(fields);
         }
         let size = |bytes: Option<&[u8]>| bytes.map_or(-1, |bytes| bytes.len() as i64);

@@ -38,7 +38,7 @@ impl Page<'_> {
 
     fn batch(&mut self, file: &File, batch: &Batch) -> Result<(), Stop> {
         self.print(batch_line(batch))?;
-        let wanted = self.records || self.is_state_log();
+        let wanted = self.records || self.is_state_log() || self.is_metadata();
         if !wanted || !batch.is_intact() || batch.header.record_count == 0 {
             return Ok(());
         }

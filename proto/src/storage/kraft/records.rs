@@ -8,8 +8,9 @@ use crate::error::{DecodeError, EncodeError, Malformed};
 use crate::messages::Message;
 use crate::messages::kraft_records::{
     ACCESS_CONTROL_ENTRY, AccessControlEntryRecord, CLIENT_QUOTA, CONFIG, ClientQuotaRecord, ConfigRecord,
-    FEATURE_LEVEL, FeatureLevelRecord, PARTITION, PRODUCER_IDS, PartitionRecord, ProducerIdsRecord, REMOVE_TOPIC,
-    RemoveTopicRecord, TOPIC, TopicRecord, USER_SCRAM_CREDENTIAL, UserScramCredentialRecord,
+    FEATURE_LEVEL, FeatureLevelRecord, PARTITION, PARTITION_CHANGE, PRODUCER_IDS, PartitionChangeRecord,
+    PartitionRecord, ProducerIdsRecord, REMOVE_TOPIC, RemoveTopicRecord, TOPIC, TopicRecord, USER_SCRAM_CREDENTIAL,
+    UserScramCredentialRecord,
 };
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -23,6 +24,11 @@ const ELR_FROM: i16 = 23;
 /// What the arrays of a record may take in memory, as a multiple of its bytes: the largest element, an entity of a quota, has 48 bytes for 3.
 const ALLOWANCE_TIMES: usize = 24;
 
+/// Record types that hold what delegation tokens are checked by: nothing of them is shown.
+pub const DELEGATION_TOKEN: u32 = 10;
+/// See [`DELEGATION_TOKEN`].
+pub const REMOVE_DELEGATION_TOKEN: u32 = 26;
+
 /// The feature whose level says which records a controller understands.
 pub const METADATA_VERSION: &str = "metadata.version";
 
@@ -33,6 +39,8 @@ pub enum MetadataRecord {
     Topic(TopicRecord),
     /// A partition is there.
     Partition(PartitionRecord),
+    /// What is new at a partition.
+    PartitionChange(PartitionChangeRecord),
     /// A config.
     Config(ConfigRecord),
     /// A topic is gone.
@@ -69,7 +77,7 @@ pub fn partition_version(metadata_version: i16) -> i16 {
 }
 
 impl MetadataRecord {
-    /// The value of the record, frame included. `partition_version` is that of [`MetadataRecord::Partition`]; all others have one version.
+    /// The value of the record, frame included. `partition_version` is that of partitions and their changes; all others have one version.
     ///
     /// # Errors
     /// When a text is too long, or the version cannot carry what is set.
@@ -77,6 +85,7 @@ impl MetadataRecord {
         match self {
             Self::Topic(record) => framed(TOPIC, 0, record),
             Self::Partition(record) => framed(PARTITION, partition_version, record),
+            Self::PartitionChange(record) => framed(PARTITION_CHANGE, partition_version, record),
             Self::Config(record) => framed(CONFIG, 0, record),
             Self::RemoveTopic(record) => framed(REMOVE_TOPIC, 0, record),
             Self::UserScramCredential(record) => framed(USER_SCRAM_CREDENTIAL, 0, record),
@@ -100,15 +109,11 @@ impl MetadataRecord {
     /// When the frame is of another version, or a record of a known type and version does not follow its layout to the last byte.
     pub fn decode(value: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(WHAT, value).with_allowance(value.len().saturating_mul(ALLOWANCE_TIMES));
-        let frame = r.read_uvarint()?;
-        if frame != FRAME_VERSION {
-            let found = i32::try_from(frame).unwrap_or(i32::MAX);
-            return Err(DecodeError { what: WHAT, at: 0, why: Malformed::Version { found } });
-        }
-        let (kind, version) = (r.read_uvarint()?, r.read_uvarint()?);
+        let (kind, version) = frame(&mut r)?;
         let known = match kind {
             TOPIC => known(r, version, Self::Topic)?,
             PARTITION => known(r, version, Self::Partition)?,
+            PARTITION_CHANGE => known(r, version, Self::PartitionChange)?,
             CONFIG => known(r, version, Self::Config)?,
             REMOVE_TOPIC => known(r, version, Self::RemoveTopic)?,
             USER_SCRAM_CREDENTIAL => known(r, version, Self::UserScramCredential)?,
@@ -120,6 +125,58 @@ impl MetadataRecord {
         };
         Ok(known.unwrap_or_else(|| Self::Other { kind, version, body: r.rest().to_vec() }))
     }
+}
+
+/// Record type and record version of the value of a record.
+///
+/// # Errors
+/// When the frame is cut off or of another version.
+pub fn type_and_version(value: &[u8]) -> Result<(u32, u32), DecodeError> {
+    frame(&mut Reader::new(WHAT, value))
+}
+
+fn frame(r: &mut Reader<'_>) -> Result<(u32, u32), DecodeError> {
+    let frame = r.read_uvarint()?;
+    if frame != FRAME_VERSION {
+        let found = i32::try_from(frame).unwrap_or(i32::MAX);
+        return Err(DecodeError { what: WHAT, at: 0, why: Malformed::Version { found } });
+    }
+    Ok((r.read_uvarint()?, r.read_uvarint()?))
+}
+
+/// Kafka's name of a record type, as in 4.4.
+#[must_use]
+pub fn type_name(kind: u32) -> Option<&'static str> {
+    Some(match kind {
+        0 => "REGISTER_BROKER_RECORD",
+        1 => "UNREGISTER_BROKER_RECORD",
+        TOPIC => "TOPIC_RECORD",
+        PARTITION => "PARTITION_RECORD",
+        CONFIG => "CONFIG_RECORD",
+        PARTITION_CHANGE => "PARTITION_CHANGE_RECORD",
+        7 => "FENCE_BROKER_RECORD",
+        8 => "UNFENCE_BROKER_RECORD",
+        REMOVE_TOPIC => "REMOVE_TOPIC_RECORD",
+        DELEGATION_TOKEN => "DELEGATION_TOKEN_RECORD",
+        USER_SCRAM_CREDENTIAL => "USER_SCRAM_CREDENTIAL_RECORD",
+        FEATURE_LEVEL => "FEATURE_LEVEL_RECORD",
+        CLIENT_QUOTA => "CLIENT_QUOTA_RECORD",
+        PRODUCER_IDS => "PRODUCER_IDS_RECORD",
+        17 => "BROKER_REGISTRATION_CHANGE_RECORD",
+        ACCESS_CONTROL_ENTRY => "ACCESS_CONTROL_ENTRY_RECORD",
+        19 => "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
+        20 => "NO_OP_RECORD",
+        21 => "ZK_MIGRATION_STATE_RECORD",
+        22 => "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
+        23 => "BEGIN_TRANSACTION_RECORD",
+        24 => "END_TRANSACTION_RECORD",
+        25 => "ABORT_TRANSACTION_RECORD",
+        REMOVE_DELEGATION_TOKEN => "REMOVE_DELEGATION_TOKEN_RECORD",
+        27 => "REGISTER_CONTROLLER_RECORD",
+        28 => "CLEAR_ELR_RECORD",
+        29 => "UNREGISTER_CONTROLLER_RECORD",
+        _ => return None,
+    })
 }
 
 /// The record, or none when its version is not known.
