@@ -1,11 +1,15 @@
 //! Stock brokers from their jars: started, stopped, killed and restarted as an operator would, and their command-line tools.
 
+mod tools;
+
+pub use tools::{class_path, dump_complaints, dump_log, java_tool, run};
+
 use crate::place;
 use crate::process::{log_to, mortal, signal, until, wait};
 use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::Child;
 use std::time::Duration;
 
 const START_LIMIT: Duration = Duration::from_secs(90);
@@ -21,7 +25,16 @@ pub struct Spec {
     log_dirs: Vec<PathBuf>,
     cluster_id: Option<String>,
     controller: Option<(i32, u16)>,
+    format: Format,
     properties: Vec<(String, String)>,
+}
+
+/// What happens to new log folders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Static,
+    Standalone,
+    Left,
 }
 
 impl Spec {
@@ -31,7 +44,8 @@ impl Spec {
         let dir = dir.into();
         let log_dirs = vec![dir.join("data")];
         let version = place::KAFKA_VERSION.to_owned();
-        Self { version, dir, node: 1, log_dirs, cluster_id: None, controller: None, properties: Vec::new() }
+        let (cluster_id, controller, format) = (None, None, Format::Static);
+        Self { version, dir, node: 1, log_dirs, cluster_id, controller, format, properties: Vec::new() }
     }
 
     /// Another release than the default one.
@@ -61,6 +75,20 @@ impl Spec {
         self.node = node;
         self.controller = Some((first.spec.node, first.controller_port));
         self.cluster_id = Some(first.cluster_id());
+        self
+    }
+
+    /// A dynamic quorum of this node alone, formatted with `--standalone`.
+    #[must_use]
+    pub fn standalone(mut self) -> Self {
+        self.format = Format::Standalone;
+        self
+    }
+
+    /// New log folders are left as they are.
+    #[must_use]
+    pub fn unformatted(mut self) -> Self {
+        self.format = Format::Left;
         self
     }
 
@@ -104,7 +132,8 @@ impl Broker {
         std::fs::create_dir_all(&broker.spec.dir).expect("a folder for the broker");
         let properties = broker.dir().join("server.properties");
         std::fs::write(&properties, broker.properties()).expect("server.properties written");
-        if !broker.spec.log_dirs.iter().all(|d| d.join("meta.properties").exists()) {
+        let formatted = broker.spec.log_dirs.iter().all(|d| d.join("meta.properties").exists());
+        if !formatted && broker.spec.format != Format::Left {
             broker.format(&properties);
         }
         broker
@@ -113,15 +142,23 @@ impl Broker {
     fn format(&self, properties: &Path) {
         let id = self.spec.cluster_id.clone().unwrap_or_else(|| "dHdpbmxvZy1zb3VyY2UtMQ".to_owned());
         let file = properties.to_str().expect("paths of tests are UTF-8");
-        let out = run(&self.spec.version, "storage", &["format", "-t", &id, "-c", file]);
-        assert!(out.status.success(), "kafka-storage format failed: {}", text(&out));
+        let mut arguments = vec!["format", "-t", &id, "-c", file];
+        if self.spec.format == Format::Standalone {
+            arguments.push("--standalone");
+        }
+        let out = run(&self.spec.version, "storage", &arguments);
+        assert!(out.status.success(), "kafka-storage format failed: {}", tools::text(&out));
     }
 
     fn properties(&self) -> String {
-        let (role, voter) = match self.spec.controller {
-            Some((node, port)) => ("broker", format!("{node}@127.0.0.1:{port}")),
-            None => ("broker,controller", format!("{}@127.0.0.1:{}", self.spec.node, self.controller_port)),
+        let (role, quorum, voter) = match self.spec.controller {
+            Some((node, port)) => ("broker", "voters", format!("{node}@127.0.0.1:{port}")),
+            None if self.spec.format == Format::Standalone => {
+                ("broker,controller", "bootstrap.servers", format!("127.0.0.1:{}", self.controller_port))
+            }
+            None => ("broker,controller", "voters", format!("{}@127.0.0.1:{}", self.spec.node, self.controller_port)),
         };
+        let quorum = format!("controller.quorum.{quorum}");
         let own = format!("PLAINTEXT://127.0.0.1:{}", self.port);
         let listeners = match self.spec.controller {
             Some(_) => own.clone(),
@@ -132,7 +169,7 @@ impl Broker {
         let lines = [
             ("process.roles", role),
             ("node.id", &node),
-            ("controller.quorum.voters", &voter),
+            (quorum.as_str(), &voter),
             ("listeners", &listeners),
             ("advertised.listeners", &own),
             ("controller.listener.names", "CONTROLLER"),
@@ -173,7 +210,7 @@ impl Broker {
         let begins = self.log().len();
         let mut command = mortal("java");
         command.args(["-Xms128m", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]);
-        command.arg(log4j("log4j2-broker.properties")).arg("-cp").arg(class_path(&self.spec.version));
+        command.arg(tools::log4j("log4j2-broker.properties")).arg("-cp").arg(class_path(&self.spec.version));
         command.arg("kafka.Kafka").arg(self.dir().join("server.properties"));
         log_to(&mut command, &self.dir().join("server.log"));
         let child = command.spawn().expect("java starts");
@@ -289,7 +326,7 @@ impl Broker {
         let mut all = vec!["--bootstrap-server", &address];
         all.extend(arguments);
         let out = run(&self.spec.version, tool, &all);
-        assert!(out.status.success(), "{tool} {arguments:?} failed: {}", text(&out));
+        assert!(out.status.success(), "{tool} {arguments:?} failed: {}", tools::text(&out));
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 }
@@ -298,89 +335,4 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// `kafka-dump-log` of the default release over `files`, records decoded down to the last one. The tool reports mismatches in its
-/// output, not by its exit code: see [`dump_complaints`].
-///
-/// # Panics
-/// When the tool itself fails.
-#[must_use]
-pub fn dump_log(files: &[PathBuf], extra: &[&str]) -> String {
-    let list: Vec<_> = files.iter().map(|f| f.to_str().expect("paths of tests are UTF-8")).collect();
-    let list = list.join(",");
-    let mut arguments = vec!["--files", &list];
-    arguments.extend(extra);
-    let out = run(place::KAFKA_VERSION, "dump-log", &arguments);
-    assert!(out.status.success(), "kafka-dump-log failed: {}", text(&out));
-    text(&out)
-}
-
-/// The lines of [`dump_log`]'s output that report something wrong. "Non-consecutive offsets" is left out: the tool says so of every gap,
-/// and of every segment that does not begin at 0.
-#[must_use]
-pub fn dump_complaints(output: &str) -> Vec<String> {
-    const SIGNS: [&str; 8] = [
-        "mismatch",
-        "Mismatch",
-        "invalid bytes",
-        "Found timestamp",
-        "out of order",
-        "isvalid: false",
-        "Exception",
-        "corrupt",
-    ];
-    output.lines().filter(|l| SIGNS.iter().any(|s| l.contains(s))).map(str::to_owned).collect()
-}
-
-/// Runs a tool, or any main class, of a stock release.
-///
-/// # Panics
-/// When Java cannot be started.
-#[must_use]
-pub fn run(version: &str, tool: &str, arguments: &[&str]) -> Output {
-    let mut command = java_tool(version);
-    command.arg(tool_class(tool)).args(arguments);
-    command.output().expect("java starts")
-}
-
-/// A Java command line for a short-lived program on the release's class path.
-#[must_use]
-pub fn java_tool(version: &str) -> Command {
-    let mut command = mortal("java");
-    command
-        .args([HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"])
-        .arg(log4j("log4j2-tools.properties"));
-    command.arg("-cp").arg(class_path(version));
-    command
-}
-
-/// Class path of a release.
-#[must_use]
-pub fn class_path(version: &str) -> String {
-    format!("{}/*", place::jars(version).display())
-}
-
-fn log4j(file: &str) -> String {
-    format!("-Dlog4j2.configurationFile={}", place::repository().join("tests/kafka").join(file).display())
-}
-
-/// Main classes of 4.4; older releases moved some of them.
-fn tool_class(tool: &str) -> &str {
-    match tool {
-        "storage" => "kafka.tools.StorageTool",
-        "acls" => "org.apache.kafka.tools.AclCommand",
-        "topics" => "org.apache.kafka.tools.TopicCommand",
-        "configs" => "org.apache.kafka.tools.ConfigCommand",
-        "get-offsets" => "org.apache.kafka.tools.GetOffsetShell",
-        "delete-records" => "org.apache.kafka.tools.DeleteRecordsCommand",
-        "dump-log" => "org.apache.kafka.tools.DumpLogSegments",
-        "transactions" => "org.apache.kafka.tools.TransactionsCommand",
-        "console-consumer" => "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        other => other,
-    }
-}
-
-fn text(out: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
 }

@@ -35,18 +35,27 @@ pub fn start(dir: &Path, data: &Path, topics: &[Expected]) -> Broker {
     let records = genesis::write(data, 1, &topics);
     std::fs::write(data.join(".kafka_cleanshutdown"), r#"{"version":0,"brokerEpoch":-1}"#)
         .expect("the clean marker written");
+    resume(&mut broker, data, records);
+    broker
+}
+
+/// Starts a node whose metadata begins with `records` data records, and checks that the start was clean, as [`start`] does.
+///
+/// # Panics
+/// When it was not.
+pub fn resume(broker: &mut Broker, data: &Path, records: usize) {
     broker.resume();
+    let file = broker.dir().join("server.log");
     let log = broker.log();
     let loaded = format!("Appending {records} bootstrap record(s)");
-    assert!(log.contains(&loaded), "{loaded:?} is not in {}", dir.join("server.log").display());
-    assert!(log.contains("Skipping recovery"), "the start was not clean: {}", dir.join("server.log").display());
+    assert!(log.contains(&loaded), "{loaded:?} is not in {}", file.display());
+    assert!(log.contains("Skipping recovery"), "the start was not clean: {}", file.display());
     let signs = ["stray", "Recovering unflushed", "ebuilding index", "Found invalid", "orrupt", "Deleting stale"];
     let bad: Vec<_> =
         log.lines().filter(|l| signs.iter().any(|s| l.contains(s)) && !l.contains("stray log dir")).collect();
     assert!(bad.is_empty(), "the broker complains: {bad:#?}");
     let strays: Vec<_> = folder_names(data).into_iter().filter(|n| n.contains("-stray")).collect();
     assert!(strays.is_empty(), "stray folders: {strays:?}");
-    broker
 }
 
 fn known(data: &Path, topic: &Expected) -> Topic {
