@@ -91,13 +91,21 @@ fn compare_one(source: &mut Source, target: &Target, facts: Facts) -> Result<Com
     compared.only_at_source = outside(there, range);
     let (tally, difference) = batches(source, at, local, range, facts.compacted)?;
     compared.conclude(tally, difference);
-    if compared.difference.is_none() && here.to > there.to && there.to >= 0 {
-        // The source's high watermark never falls but with lost data.
+    if let (None, Some(missing)) = (&compared.difference, not_covered(here, there)) {
         compared.verdict = DIFFERENT;
-        let what = What::OnlyHere.text();
-        compared.difference = Some(Differing { offset: there.to, what, here: None, source: None });
+        compared.difference = Some(missing);
     }
     Ok(compared)
+}
+
+/// What cannot be by following the source, however far a mirror is: its log start is never above the source's, for that only
+/// rises and was asked after ours; and its end is never above the source's, for that never falls but with lost data.
+fn not_covered(here: Range, there: Range) -> Option<Differing> {
+    let differing = |offset, what: What| Some(Differing { offset, what: what.text(), here: None, source: None });
+    if here.from > there.from && there.from < there.to {
+        return differing(there.from, What::BeginsLater(here.from));
+    }
+    (here.to > there.to && there.to >= 0).then_some(()).and_then(|()| differing(there.to, What::OnlyHere))
 }
 
 fn batches(
@@ -135,5 +143,19 @@ mod tests {
         assert_eq!(outside(range(3, 8), range(3, 8)), []);
         // Nothing in common.
         assert_eq!(outside(range(0, 3), range(5, 5)), [range(0, 3)]);
+    }
+
+    #[test]
+    fn a_mirror_may_lag_and_have_what_the_source_dropped_but_not_begin_or_end_above_it() {
+        let at = |here: (i64, i64), there: (i64, i64)| {
+            let range = |(from, to)| Range { from, to };
+            not_covered(range(here), range(there)).map(|d| (d.offset, d.what))
+        };
+        assert_eq!(at((0, 8), (0, 10)), None);
+        assert_eq!(at((0, 8), (5, 8)), None);
+        // Nothing is left at the source that could be missing here.
+        assert_eq!(at((8, 8), (5, 5)).map(|d| d.0), Some(5));
+        assert_eq!(at((5, 10), (3, 10)), Some((3, What::BeginsLater(5).text())));
+        assert_eq!(at((0, 10), (0, 8)), Some((8, What::OnlyHere.text())));
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum What {
     MissingHere,
     /// We have a batch that the source does not have.
     OnlyHere,
+    /// The source has records below this offset, at which the log here begins.
+    BeginsLater(i64),
     /// The headers differ.
     Header,
     /// The batches differ from this byte on.
@@ -57,6 +59,11 @@ impl What {
         match self {
             Self::MissingHere => "the source has a batch that is missing here".to_owned(),
             Self::OnlyHere => "there is a batch here that the source does not have".to_owned(),
+            Self::BeginsLater(at) => {
+                format!(
+                    "the log here begins at offset {at}, and the source has records below it; start the topic with --from-scratch"
+                )
+            }
             Self::Header => "the batches have different headers".to_owned(),
             Self::Record(offset) => format!("compaction kept a record at offset {offset} that is not the one here"),
             Self::Byte(at) => format!("the batches differ at byte {at}"),
