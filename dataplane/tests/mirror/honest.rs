@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use twinlog_proto::channel::page::Counter;
-use twinlog_proto::channel::progress::SlotState;
+use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState};
 
 use crate::batches::SourceLog;
 use crate::source::Source;
@@ -147,6 +147,38 @@ fn a_stop_that_is_taken_back_at_once_goes_on_at_once() {
         world.want(|p| p.desired = 0);
         world.wait_caught_up(&source);
     }
+    world.stop_and_compare(&source);
+}
+
+/// A hand-over renames the directory of a stopped partition, and brings it back when it is undone.
+#[test]
+fn a_stopped_partition_whose_directory_is_gone_stays_stopped_without_it_until_it_is_back() {
+    let source = Source::start(vec![SourceLog::of(10, 2, 5000); 2], 1);
+    let mut world = World::new(&source);
+    world.assign();
+    world.wait_caught_up(&source);
+    world.want(|p| p.desired = 2);
+    let is_stopped =
+        |version| move |p: &PartitionProgress| p.state == SlotState::Stopped && p.assignment_version == version;
+    world.wait(0, "stopped", is_stopped(2));
+    let elsewhere = tempfile::tempdir_in(world.dir(0).parent().unwrap().parent().unwrap()).unwrap();
+    std::fs::rename(world.dir(0), elsewhere.path().join("taken")).unwrap();
+    world.assign();
+    world.wait(0, "still stopped", is_stopped(3));
+    let mut world = world.restart(&source);
+    world.assign();
+    let unknown = world.wait(0, "stopped after a start", is_stopped(4));
+    assert_eq!((unknown.leo, unknown.fault), (-1, FaultCode::NONE), "nothing is said of what is not here");
+    assert_eq!(world.wait(1, "stopped beside it", is_stopped(4)).leo, 100);
+    assert!(!world.dir(0).exists(), "it is not made anew");
+    world.stop();
+    let recovery =
+        std::fs::read_to_string(world.dir(0).parent().unwrap().join("recovery-point-offset-checkpoint")).unwrap();
+    assert_eq!(recovery.lines().count(), 3, "the checkpoints have forgotten it: {recovery}");
+    std::fs::rename(elsewhere.path().join("taken"), world.dir(0)).unwrap();
+    let mut world = world.restart(&source);
+    world.want(|p| p.desired = 0);
+    world.wait_caught_up(&source);
     world.stop_and_compare(&source);
 }
 
