@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod client;
 pub mod clock;
+mod codec;
 pub mod config;
 pub mod driver;
 pub mod error;
@@ -21,6 +22,7 @@ pub mod overview;
 pub mod plane;
 pub mod random;
 pub mod rpc;
+mod segment;
 pub mod server;
 pub mod source;
 pub mod statelog;

@@ -2,7 +2,8 @@
 //!
 //! `TWINLOG_KILL_AT=NAME[:N]` ends the process as SIGKILL does when it passes the step for the Nth time. It is read once,
 //! at the start; a process that was not told so pays one load of a variable at each step. What has to hold after a kill at
-//! any of them is checked by `tests/it/killed_at_every_step.rs`.
+//! any of them is checked by `tests/it/killed_at_every_step.rs`. The steps of the hand-over, which the command takes, are in
+//! `handover/journal.rs`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,7 +56,7 @@ steps! {
 }
 
 struct Armed {
-    step: Step,
+    step: &'static str,
     left: AtomicU32,
 }
 
@@ -64,26 +65,47 @@ static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
 /// Reads the variable; gives what it said.
 ///
 /// # Errors
-/// The value, when it names no step.
+/// The value, when it names no step of the control plane.
 pub fn arm() -> Result<Option<Step>, String> {
+    let names: Vec<&'static str> = Step::ALL.iter().map(|step| step.name()).collect();
+    let armed = arm_among(&names)?;
+    Ok(armed.and_then(|name| Step::ALL.iter().copied().find(|step| step.name() == name)))
+}
+
+/// The same for a process with other steps, which are called `names`.
+///
+/// # Errors
+/// The value, when it names none of them.
+pub fn arm_among(names: &[&'static str]) -> Result<Option<&'static str>, String> {
     let Some(value) = std::env::var_os(VARIABLE) else {
         ARMED.get_or_init(|| None);
         return Ok(None);
     };
     let value = value.to_string_lossy().into_owned();
-    let (step, times) = parse(&value).ok_or(value)?;
+    let (step, times) = parse(names, &value).ok_or(value)?;
     ARMED.get_or_init(|| Some(Armed { step, left: AtomicU32::new(times) }));
     Ok(Some(step))
 }
 
-fn parse(value: &str) -> Option<(Step, u32)> {
+fn parse(names: &[&'static str], value: &str) -> Option<(&'static str, u32)> {
     let (name, times) = value.split_once(':').unwrap_or((value, "1"));
-    let step = Step::ALL.iter().find(|step| step.name() == name)?;
+    let step = names.iter().find(|step| **step == name)?;
     times.parse().ok().filter(|times| *times > 0).map(|times| (*step, times))
+}
+
+/// Whether this process is told to end at a step.
+#[must_use]
+pub fn is_armed() -> bool {
+    matches!(ARMED.get(), Some(Some(_)))
 }
 
 /// Says that the step is done; does not return when the process was told to end here.
 pub fn passed(step: Step) {
+    passed_by_name(step.name());
+}
+
+/// [`passed`] for a process with other steps.
+pub fn passed_by_name(step: &str) {
     let Some(Some(armed)) = ARMED.get() else { return };
     if armed.step != step || armed.left.fetch_sub(1, Ordering::Relaxed) != 1 {
         return;
@@ -101,10 +123,11 @@ mod tests {
 
     #[test]
     fn a_step_is_named_with_the_time_at_which_it_counts() {
-        assert_eq!(parse("end-durable"), Some((Step::EndDurable, 1)));
-        assert_eq!(parse("order-sent:3"), Some((Step::OrderSent, 3)));
+        let names = ["end-durable", "order-sent"];
+        assert_eq!(parse(&names, "end-durable"), Some(("end-durable", 1)));
+        assert_eq!(parse(&names, "order-sent:3"), Some(("order-sent", 3)));
         for wrong in ["", "order", "order-sent:0", "order-sent:x"] {
-            assert_eq!(parse(wrong), None, "{wrong:?}");
+            assert_eq!(parse(&names, wrong), None, "{wrong:?}");
         }
     }
 }

@@ -62,6 +62,15 @@ pub fn twinlog(arguments: &[&str]) -> Ran {
     finish(Command::new(place::binary("twinlog")).args(arguments))
 }
 
+/// Runs `twinlog` with `arguments`; it kills itself when it passes `step`.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn twinlog_until(step: &str, arguments: &[&str]) -> Ran {
+    finish(Command::new(place::binary("twinlog")).args(arguments).env("TWINLOG_KILL_AT", step))
+}
+
 fn finish(command: &mut Command) -> Ran {
     let out = command.stdin(Stdio::null()).output().expect("the program starts");
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();

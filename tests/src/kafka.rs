@@ -139,6 +139,19 @@ impl Broker {
         broker
     }
 
+    /// The command that starts the node, for a shell; server.properties comes behind it.
+    #[must_use]
+    pub fn start_command(&self) -> String {
+        self.java().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+    }
+
+    fn java(&self) -> Vec<String> {
+        let mut words = ["java", "-Xms128m", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"].map(str::to_owned).to_vec();
+        words.extend(["-Djava.awt.headless=true".to_owned(), tools::log4j("log4j2-broker.properties")]);
+        words.extend(["-cp".to_owned(), class_path(&self.spec.version), "kafka.Kafka".to_owned()]);
+        words
+    }
+
     fn format(&self, properties: &Path) {
         let id = self.spec.cluster_id.clone().unwrap_or_else(|| "dHdpbmxvZy1zb3VyY2UtMQ".to_owned());
         let file = properties.to_str().expect("paths of tests are UTF-8");
@@ -208,10 +221,9 @@ impl Broker {
     pub fn resume(&mut self) {
         assert!(self.child.is_none(), "the broker runs");
         let begins = self.log().len();
-        let mut command = mortal("java");
-        command.args(["-Xms128m", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]);
-        command.arg(tools::log4j("log4j2-broker.properties")).arg("-cp").arg(class_path(&self.spec.version));
-        command.arg("kafka.Kafka").arg(self.dir().join("server.properties"));
+        let java = self.java();
+        let mut command = mortal(&java[0]);
+        command.args(&java[1..]).arg(self.dir().join("server.properties"));
         log_to(&mut command, &self.dir().join("server.log"));
         let child = command.spawn().expect("java starts");
         self.child = Some(child);

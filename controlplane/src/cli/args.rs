@@ -1,8 +1,10 @@
 //! pure: the command line, as section by section of the manual. Scripts rely on these names.
 
 mod acls;
+mod promote;
 
 pub use acls::{Acls, Entry as AclEntry, ListAcls, Resource};
+pub use promote::Promote;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -38,6 +40,9 @@ pub enum Verb {
     /// Last mirrored offsets (and epochs): where mirrored data ended when a topic was stopped.
     #[command(after_help = "Examples:\n  twinlog lmo\n  twinlog lmo dr --topic orders --topic payments:3")]
     Lmo(Lmo),
+    /// Hand a mirror over to a stock broker that is not running yet: its topics, with their ids, offsets, groups and transactions.
+    #[command(after_help = "Example:\n  twinlog promote dr --to /etc/kafka/server.properties --dry-run")]
+    Promote(Promote),
     /// List, add and remove access control entries: who may do what.
     #[command(subcommand)]
     Acls(Acls),

@@ -4,14 +4,12 @@
 //! position; the other files are printed all the same.
 
 mod assignment;
-mod codec;
 mod files;
 mod metadata;
 mod records;
 mod segment;
 mod state_log;
 
-pub(super) use codec::decompress;
 pub(super) use files::without_padding;
 
 use super::args::Dump;

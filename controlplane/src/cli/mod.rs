@@ -11,7 +11,7 @@ mod lmo;
 mod manual;
 mod mirrors;
 mod output;
-mod segment;
+mod promote;
 mod status;
 mod sums;
 mod sync;
@@ -21,6 +21,7 @@ mod up;
 mod verify;
 
 pub use failure::{Exit, Failure};
+pub(crate) use up::sibling;
 
 use crate::client::{Client, ClientError};
 use args::{Ask, Twinlog, Verb};
@@ -47,6 +48,7 @@ fn run(args: Twinlog) -> Result<ExitCode, Failure> {
         Verb::Topics(verb) => topics::run(&verb)?,
         Verb::Acls(verb) => acls::run(&verb)?,
         Verb::Lmo(args) => lmo::run(&args)?,
+        Verb::Promote(args) => return promote::run(&args),
         Verb::Status(args) => status::run(&args)?,
         Verb::Verify(args) => return verify::run(&args),
         Verb::Dump(args) => return dump::run(&args),

@@ -86,7 +86,7 @@ impl Settings {
 ///
 /// # Errors
 /// When it is not there.
-pub(super) fn sibling(name: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn sibling(name: &str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe()
         .map_err(|cause| Failure::new("the program does not know its own path", cause, "is /proc mounted?"))?;
     let path = own.with_file_name(name);

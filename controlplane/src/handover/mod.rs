@@ -1,8 +1,22 @@
 //! Handing mirrored topics over to a stock broker: what `twinlog promote` does. Runs in the command, on the destination host; the
-//! control plane itself only remembers what was handed over.
+//! control plane itself only remembers what was handed over (`rpc/record_hand_over.rs`).
+//!
+//! `survey` looks, `preflight` judges, `promote` does it in steps that the `journal` remembers, `check` asks the started broker.
 
+pub mod check;
+pub mod facts;
 pub mod identity;
+pub mod journal;
 pub mod layout;
+#[allow(unsafe_code)]
+pub mod locks;
 pub mod node;
+pub mod preflight;
 pub mod problem;
+pub mod promote;
 pub mod release;
+pub mod report;
+pub mod start;
+pub mod survey;
+pub mod tail;
+pub mod target;

@@ -1,7 +1,8 @@
 //! Records within a batch.
 
-use super::{Fields, Page, Stop, codec, metadata, state_log};
-use crate::cli::segment::Batch;
+use super::{Fields, Page, Stop, metadata, state_log};
+use crate::codec;
+use crate::segment::Batch;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

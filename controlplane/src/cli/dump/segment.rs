@@ -1,7 +1,7 @@
 //! Segments: a line for each batch, and for each record when that is wanted.
 
 use super::{Fields, Page, Stop};
-use crate::cli::segment::{Batch, Item, SegmentWalk};
+use crate::segment::{Batch, Item, SegmentWalk};
 use serde_json::json;
 use std::fs::File;
 use twinlog_proto::records::batch::BatchHeader;

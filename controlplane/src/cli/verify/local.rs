@@ -1,6 +1,6 @@
 //! The segment files of one partition, batch by batch: an own reading of them, apart from the data plane's.
 
-use crate::cli::segment::{Batch, Item, SegmentWalk};
+use crate::segment::{Batch, Item, SegmentWalk};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -3,7 +3,7 @@
 use super::report::Checked;
 use super::segment::{Indexes, Shape};
 use super::targets::{DataDirectory, Target};
-use crate::cli::segment::{Batch, Item, SegmentWalk};
+use crate::segment::{Batch, Item, SegmentWalk};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;

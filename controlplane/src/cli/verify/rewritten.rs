@@ -3,7 +3,7 @@
 //! It keeps offsets, producer and leader epoch of a batch, drops records that later ones replace, and notes when tombstones may go; a batch
 //! that it rewrites may be compressed anew. What is left must be what is here.
 
-use crate::cli::dump::decompress;
+use crate::codec::decompress;
 use twinlog_proto::records::batch::BatchHeader;
 use twinlog_proto::records::record::{Record, records};
 

@@ -3,7 +3,7 @@
 use super::partition::read;
 use super::report::Checked;
 use crate::cli::dump::without_padding;
-use crate::cli::segment::Batch;
+use crate::segment::Batch;
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;

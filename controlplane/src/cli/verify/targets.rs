@@ -1,9 +1,9 @@
 //! Which partitions are to be checked, and what the checkpoints of their data directory say about them.
 
 use crate::cli::Failure;
-use rustix::process::{Flock, FlockType, fcntl_getlk};
+use crate::handover::locks;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use twinlog_proto::assignment::{self, Assignment};
 use twinlog_proto::ids::Uuid;
@@ -123,7 +123,7 @@ fn target(directory: &Path) -> Option<Target> {
 impl DataDirectory {
     /// Reads what is there; a file that is missing says nothing.
     pub(super) fn read(path: &Path) -> Self {
-        let mut found = Self { in_use: is_in_use(path), ..Self::default() };
+        let mut found = Self { in_use: locks::is_taken(path), ..Self::default() };
         found.log_starts = found.offsets(path, names::LOG_STARTS);
         found.knows_log_starts = !found.in_use && path.join(names::LOG_STARTS).exists();
         found.recovery_points = found.offsets(path, names::RECOVERY_POINTS);
@@ -156,10 +156,4 @@ impl DataDirectory {
         };
         parse(&bytes).map_err(|cause| self.wrong.push((name.to_owned(), cause.to_string()))).ok()
     }
-}
-
-/// Whether another process holds the lock that brokers and the data plane take.
-fn is_in_use(path: &Path) -> bool {
-    let Ok(file) = File::open(path.join(names::LOCK)) else { return false };
-    fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)).is_ok_and(|holder| holder.is_some())
 }

@@ -14,7 +14,7 @@ const XERIAL_HEADER_BYTES: usize = 16;
 ///
 /// # Errors
 /// When they cannot be decompressed, come to more than the limit, or the codec is not known.
-pub(in crate::cli) fn decompress(codec: Codec, bytes: &[u8]) -> io::Result<Cow<'_, [u8]>> {
+pub(crate) fn decompress(codec: Codec, bytes: &[u8]) -> io::Result<Cow<'_, [u8]>> {
     let out = match codec {
         Codec::None => return Ok(Cow::Borrowed(bytes)),
         Codec::Gzip => limited(flate2::read::MultiGzDecoder::new(bytes))?,

@@ -1,4 +1,4 @@
-//! Walks the batches of a segment file for `dump` and `verify`: its own reading, apart from that of the data plane.
+//! Walks the batches of a segment file for `dump`, `verify` and the hand-over: its own reading, apart from that of the data plane.
 //!
 //! Memory is one buffer, whatever the file holds. Damage is an item like any other; only what cannot be read past ends the walk.
 
@@ -13,7 +13,7 @@ const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 
 /// What stands at a position of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Item {
+pub(crate) enum Item {
     /// A batch.
     Batch(Batch),
     /// Zeros up to the end of the file: allocated, not written.
@@ -41,27 +41,27 @@ pub(super) enum Item {
 
 /// A batch and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// Its first byte in the file.
-    pub(super) position: u64,
+    pub(crate) position: u64,
     /// Its header.
-    pub(super) header: BatchHeader,
+    pub(crate) header: BatchHeader,
     /// Set when it ends a transaction.
-    pub(super) marker: Option<EndMarker>,
+    pub(crate) marker: Option<EndMarker>,
     /// The checksum of its bytes.
-    pub(super) computed_crc: u32,
+    pub(crate) computed_crc: u32,
 }
 
 impl Batch {
     /// Whether the checksum in the header is right.
-    pub(super) fn is_intact(&self) -> bool {
+    pub(crate) fn is_intact(&self) -> bool {
         self.computed_crc == self.header.crc
     }
 }
 
 /// The walk through one file.
 #[derive(Debug)]
-pub(super) struct SegmentWalk<R> {
+pub(crate) struct SegmentWalk<R> {
     source: R,
     buffer: Vec<u8>,
     unread: std::ops::Range<usize>,
@@ -77,7 +77,7 @@ pub(super) struct SegmentWalk<R> {
 
 impl<R: Read> SegmentWalk<R> {
     /// Starts at the first byte that `source` gives.
-    pub(super) fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self {
             source,
             buffer: vec![0; BUFFER_BYTES],
@@ -95,7 +95,7 @@ impl<R: Read> SegmentWalk<R> {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(super) fn next(&mut self) -> io::Result<Option<Item>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Item>> {
         while !self.ended {
             if self.unread.is_empty() && !self.again && !self.fill()? {
                 self.ended = true;
@@ -192,7 +192,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const LOG: &[u8] = include_bytes!("../../../proto/golden/log-4.2/golden-0/00000000000000001109.log");
+    const LOG: &[u8] = include_bytes!("../../proto/golden/log-4.2/golden-0/00000000000000001109.log");
 
     fn walk(bytes: &[u8]) -> Vec<Item> {
         let mut walk = SegmentWalk::new(bytes);

@@ -1,0 +1,331 @@
+//! What the started broker serves, asked as any client would, held against what was handed over.
+
+mod batches;
+
+use crate::cli::Failure;
+use crate::client::{Client, ClientError};
+use crate::handover::journal::{Journal, Partition, Topic};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::messages::list_groups::ListGroupsRequest;
+use twinlog_proto::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
+use twinlog_proto::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use twinlog_proto::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
+
+/// How often a broker that has just started is asked again.
+const POLL: Duration = Duration::from_millis(100);
+/// Time for every partition to have a leader, and for coordinators to have read their topics.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(120);
+/// ListOffsets: the log start.
+const EARLIEST: i64 = -2;
+/// ListOffsets: the log end, or the last stable offset.
+const LATEST: i64 = -1;
+const READ_UNCOMMITTED: i8 = 0;
+const READ_COMMITTED: i8 = 1;
+/// What a stray directory ends with.
+const STRAY: &str = "-stray";
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// Everything is as it should be.
+    pub ok: bool,
+    /// What is not.
+    pub failures: Vec<String>,
+    /// Every partition.
+    pub partitions: Vec<Row>,
+    /// Batches that were fetched and compared.
+    pub compared_batches: usize,
+    /// Groups whose offsets were read.
+    pub groups: usize,
+    /// Offsets of theirs.
+    pub committed_offsets: usize,
+    /// "Appending N bootstrap record(s)" in the broker's output; `None` when the output does not say.
+    pub bootstrap_records: Option<usize>,
+}
+
+/// A partition as the broker serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// Topic.
+    pub topic: String,
+    /// Index.
+    pub partition: i32,
+    /// Its leader's epoch.
+    pub leader_epoch: i32,
+    /// The highest epoch before.
+    pub epoch_max: i32,
+    /// Log start.
+    pub log_start_offset: i64,
+    /// Log end.
+    pub log_end_offset: i64,
+    /// Last stable offset.
+    pub last_stable_offset: i64,
+    /// Where mirroring ended: the first offset that is not the source's.
+    pub last_mirrored_offset: i64,
+}
+
+/// Asks the broker at `address`.
+///
+/// # Errors
+/// When it does not answer.
+pub fn check(journal: &Journal, address: &str) -> Result<Checked, Failure> {
+    let mut client = Client::connect(address).map_err(unasked)?;
+    let mut checked = Checked::default();
+    let metadata = settled(&mut client, journal, &mut checked)?;
+    identities(journal, &metadata, &mut checked);
+    offsets(&mut client, journal, &metadata, &mut checked)?;
+    for topic in &journal.topics {
+        for partition in &topic.partitions {
+            samples(&mut client, topic, partition, &mut checked)?;
+        }
+    }
+    groups(&mut client, journal, &mut checked)?;
+    directories(journal, &mut checked);
+    output(journal, &mut checked);
+    checked.ok = checked.failures.is_empty();
+    Ok(checked)
+}
+
+fn unasked(cause: ClientError) -> Failure {
+    Failure::new("the broker cannot be asked", cause, "look into its output, then run the same command again")
+}
+
+/// Metadata once every partition has a leader, or when time is up.
+fn settled(client: &mut Client, journal: &Journal, checked: &mut Checked) -> Result<MetadataResponse, Failure> {
+    let wanted = |topic: &Topic| MetadataRequestTopic { name: Some(topic.topic.clone()), ..Default::default() };
+    let begun = Instant::now();
+    loop {
+        let topics = Some(journal.topics.iter().map(wanted).collect());
+        let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
+        let answer = client.ask(&request).map_err(unasked)?;
+        let mut missing = Vec::new();
+        for topic in &answer.topics {
+            let name = topic.name.as_deref().unwrap_or_default();
+            if topic.error_code != 0 {
+                missing.push(format!("topic {name}: {}", ErrorCode(topic.error_code)));
+            }
+            let leaderless = topic.partitions.iter().filter(|p| p.leader_id < 0 || p.error_code != 0);
+            missing.extend(leaderless.map(|p| format!("{name}-{} has no leader", p.partition_index)));
+        }
+        if missing.is_empty() {
+            return Ok(answer);
+        }
+        if begun.elapsed() >= SETTLE_TIME_MAX {
+            checked.failures.extend(missing);
+            return Ok(answer);
+        }
+        sleep(POLL);
+    }
+}
+
+fn identities(journal: &Journal, metadata: &MetadataResponse, checked: &mut Checked) {
+    if metadata.cluster_id.as_deref() != Some(journal.cluster_id.as_str()) {
+        checked
+            .failures
+            .push(format!("the broker is of cluster {:?}, not {}", metadata.cluster_id, journal.cluster_id));
+    }
+    let found: BTreeMap<&str, _> = metadata.topics.iter().filter_map(|t| Some((t.name.as_deref()?, t))).collect();
+    for topic in &journal.topics {
+        let Some(there) = found.get(topic.topic.as_str()) else {
+            checked.failures.push(format!("topic {} is not there", topic.topic));
+            continue;
+        };
+        if there.topic_id.to_string() != topic.topic_id {
+            checked.failures.push(format!("topic {} has id {}, not {}", topic.topic, there.topic_id, topic.topic_id));
+        }
+        for partition in &topic.partitions {
+            let at = there.partitions.iter().find(|p| p.partition_index == partition.partition);
+            let epoch = at.map_or(-1, |p| p.leader_epoch);
+            if epoch <= partition.epoch_max {
+                let name = format!("{}-{}", topic.topic, partition.partition);
+                checked.failures.push(format!("{name} has leader epoch {epoch}, not above {}", partition.epoch_max));
+            }
+            checked.partitions.push(Row {
+                topic: topic.topic.clone(),
+                partition: partition.partition,
+                leader_epoch: epoch,
+                epoch_max: partition.epoch_max,
+                log_start_offset: -1,
+                log_end_offset: -1,
+                last_stable_offset: -1,
+                last_mirrored_offset: partition.last_mirrored_offset,
+            });
+        }
+    }
+}
+
+type Offsets = BTreeMap<(String, i32), Result<i64, ErrorCode>>;
+
+fn list(client: &mut Client, journal: &Journal, timestamp: i64, isolation_level: i8) -> Result<Offsets, Failure> {
+    let partition =
+        |p: &Partition| ListOffsetsPartition { partition_index: p.partition, timestamp, ..Default::default() };
+    let topic = |t: &Topic| ListOffsetsTopic {
+        name: t.topic.clone(),
+        partitions: t.partitions.iter().map(partition).collect(),
+    };
+    let topics = journal.topics.iter().map(topic).collect();
+    let answer = client
+        .ask(&ListOffsetsRequest { replica_id: -1, isolation_level, topics, ..Default::default() })
+        .map_err(unasked)?;
+    let mut offsets = Offsets::new();
+    for topic in answer.topics {
+        for p in topic.partitions {
+            let found = if p.error_code == 0 { Ok(p.offset) } else { Err(ErrorCode(p.error_code)) };
+            offsets.insert((topic.name.clone(), p.partition_index), found);
+        }
+    }
+    Ok(offsets)
+}
+
+/// Log start, log end and last stable offset. Clients may have begun to write: the log may be longer than what was handed over.
+fn offsets(
+    client: &mut Client,
+    journal: &Journal,
+    _metadata: &MetadataResponse,
+    checked: &mut Checked,
+) -> Result<(), Failure> {
+    let starts = list(client, journal, EARLIEST, READ_UNCOMMITTED)?;
+    let ends = list(client, journal, LATEST, READ_UNCOMMITTED)?;
+    let stable = list(client, journal, LATEST, READ_COMMITTED)?;
+    let planned: BTreeMap<(&str, i32), &Partition> = journal
+        .topics
+        .iter()
+        .flat_map(|t| t.partitions.iter().map(move |p| ((t.topic.as_str(), p.partition), p)))
+        .collect();
+    let Checked { partitions, failures, .. } = checked;
+    for row in partitions {
+        let name = format!("{}-{}", row.topic, row.partition);
+        let key = (row.topic.clone(), row.partition);
+        let mut get = |from: &Offsets, what: &str| match from.get(&key) {
+            Some(Ok(offset)) => *offset,
+            Some(Err(code)) => {
+                failures.push(format!("{name}: the {what} is not told: {code}"));
+                -1
+            }
+            None => {
+                failures.push(format!("{name}: the {what} is not told"));
+                -1
+            }
+        };
+        row.log_start_offset = get(&starts, "log start");
+        row.log_end_offset = get(&ends, "log end");
+        row.last_stable_offset = get(&stable, "last stable offset");
+        let Some(wanted) = planned.get(&(row.topic.as_str(), row.partition)) else { continue };
+        let end = wanted.end_offset.unwrap_or(wanted.last_mirrored_offset);
+        if row.log_start_offset != wanted.log_start_offset {
+            failures.push(format!("{name} begins at {}, not {}", row.log_start_offset, wanted.log_start_offset));
+        }
+        if row.log_end_offset < end {
+            failures.push(format!("{name} ends at {}, not {end}", row.log_end_offset));
+        }
+        if row.last_stable_offset < end {
+            failures
+                .push(format!("{name}: readers of committed records stop at {}, not {end}", row.last_stable_offset));
+        }
+    }
+    Ok(())
+}
+
+fn samples(client: &mut Client, topic: &Topic, partition: &Partition, checked: &mut Checked) -> Result<(), Failure> {
+    let id: Uuid = topic.topic_id.parse().unwrap_or_default();
+    for sample in &partition.samples {
+        // Records before the log start within the first batch are not served, so the batch is asked for by its last offset.
+        let at = sample.last_offset.max(partition.log_start_offset);
+        let found = batches::first_at(client, (&topic.topic, id, partition.partition), at).map_err(unasked)?;
+        match found {
+            Ok(found) if found == *sample => checked.compared_batches += 1,
+            Ok(found) => checked.failures.push(format!(
+                "{}-{}: the batch at offset {at} is {found:?}, and {sample:?} was handed over",
+                topic.topic, partition.partition
+            )),
+            Err(why) => checked.failures.push(format!("{}-{}: offset {at}: {why}", topic.topic, partition.partition)),
+        }
+    }
+    Ok(())
+}
+
+/// Offsets of groups: none beyond its log, and those that were changed are what they became.
+fn groups(client: &mut Client, journal: &Journal, checked: &mut Checked) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let listed = loop {
+        let answer = client.ask(&ListGroupsRequest::default()).map_err(unasked)?;
+        let loading = ErrorCode(answer.error_code).is_retriable();
+        if answer.error_code == 0 || !loading || begun.elapsed() >= SETTLE_TIME_MAX {
+            break answer;
+        }
+        sleep(POLL);
+    };
+    if listed.error_code != 0 {
+        checked.failures.push(format!("groups are not listed: {}", ErrorCode(listed.error_code)));
+    }
+    let ends: BTreeMap<(String, i32), i64> =
+        checked.partitions.iter().map(|row| ((row.topic.clone(), row.partition), row.log_end_offset)).collect();
+    let mut committed = BTreeMap::new();
+    for group in listed.groups {
+        let wanted = OffsetFetchRequestGroup { group_id: group.group_id.clone(), topics: None, ..Default::default() };
+        let answer = client.ask(&OffsetFetchRequest { groups: vec![wanted], ..Default::default() }).map_err(unasked)?;
+        checked.groups += 1;
+        for found in answer.groups {
+            if found.error_code != 0 {
+                checked.failures.push(format!("group {}: {}", found.group_id, ErrorCode(found.error_code)));
+            }
+            for topic in found.topics {
+                for p in topic.partitions.into_iter().filter(|p| p.committed_offset >= 0) {
+                    let key = (found.group_id.clone(), topic.name.clone(), p.partition_index);
+                    committed.insert(key, p.committed_offset);
+                }
+            }
+        }
+    }
+    checked.committed_offsets = committed.len();
+    for ((group, topic, partition), offset) in &committed {
+        if ends.get(&(topic.clone(), *partition)).is_some_and(|end| offset > end) {
+            checked.failures.push(format!("group {group} is at {offset} of {topic}-{partition}, beyond its end"));
+        }
+    }
+    for changed in &journal.clamped_offsets {
+        let key = (changed.group.clone(), changed.topic.clone(), changed.partition);
+        if committed.get(&key).is_none_or(|offset| *offset < changed.to) {
+            let (group, topic, partition) = key;
+            checked.failures.push(format!("group {group} is not at {} of {topic}-{partition}", changed.to));
+        }
+    }
+    Ok(())
+}
+
+/// A broker renames what it does not know of.
+fn directories(journal: &Journal, checked: &mut Checked) {
+    for dir in &journal.log_dirs {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+        let strays = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(STRAY));
+        checked.failures.extend(strays.map(|entry| format!("the broker put aside {}", entry.path().display())));
+    }
+}
+
+/// The broker says how many records its metadata began with.
+fn output(journal: &Journal, checked: &mut Checked) {
+    let Some(server) = &journal.server else { return };
+    checked.bootstrap_records = appended(&server.log);
+    if let (Some(said), Some(wanted)) = (checked.bootstrap_records, journal.bootstrap_records)
+        && said != wanted
+    {
+        checked.failures.push(format!("the broker began with {said} records of metadata, not {wanted}"));
+    }
+}
+
+/// N of the last "Appending N bootstrap record(s)".
+fn appended(log: &Path) -> Option<usize> {
+    let text = fs::read(log).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (_, after) = text.rsplit_once("Appending ").filter(|(_, after)| after.contains(" bootstrap record(s)"))?;
+    after.split(' ').next()?.parse().ok()
+}

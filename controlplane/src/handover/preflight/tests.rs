@@ -1,0 +1,173 @@
+//! Judgements of surveys that lack one thing each.
+
+use super::*;
+use crate::handover::facts::{Files, LogDir, Node, Partition, Shape, Source, Topic};
+use crate::handover::problem::Problem;
+use std::path::PathBuf;
+use twinlog_proto::handover::resolve::Resolution;
+use twinlog_proto::ids::Uuid;
+use twinlog_proto::storage::producer_snapshot::ProducerEntry;
+
+const ID: Uuid = Uuid([7; 16]);
+
+fn files() -> Files {
+    Files {
+        directory: PathBuf::from("/data/orders-0"),
+        device: 1,
+        owner: (5, 5),
+        is_writable: true,
+        topic_id: Some(ID),
+        start: 0,
+        end: 90,
+        epoch_max: 4,
+        producers: Vec::new(),
+        samples: Vec::new(),
+        snapshot: Some(90),
+        bytes: 1_000,
+    }
+}
+
+fn partition() -> Partition {
+    Partition {
+        index: 0,
+        state: "MIRRORING".into(),
+        error: None,
+        source_end: Some(100),
+        end: Some(90),
+        flushed: Some(90),
+        lag: Some(10),
+        lag_bytes: Some(500),
+        lag_ms: Some(2_000),
+        last_mirrored: None,
+        leader_epoch: Some(6),
+        files: Ok(files()),
+    }
+}
+
+fn dir(path: &str) -> LogDir {
+    LogDir {
+        path: path.into(),
+        device: 1,
+        owner: (5, 5),
+        is_writable: true,
+        free_bytes: 1 << 40,
+        is_locked: false,
+        is_data: false,
+        foreign: Vec::new(),
+    }
+}
+
+fn facts() -> Facts {
+    let shape = Shape { segment_bytes: 1 << 30, segment_index_bytes: 10 << 20, index_interval_bytes: 4096 };
+    let (configs, handed_over_to) = Default::default();
+    let topic = Topic { name: "orders".into(), id: ID, shape, configs, handed_over_to, partitions: vec![partition()] };
+    Facts {
+        mirror: "dr".into(),
+        source: Source { cluster_id: None, bootstrap: None, answers: Ok(()), answered_at_ms: Some(1) },
+        topics: vec![topic],
+        left: Vec::new(),
+        acls: Vec::new(),
+        resolution: Ok(Resolution { highest_producer_id: -1, ..Resolution::default() }),
+        node: Node {
+            properties: "/etc/s.properties".into(),
+            id: 1,
+            cluster_id: None,
+            release: None,
+            unformatted: Vec::new(),
+            log_dirs: vec![dir("/broker/a"), dir("/broker/b")],
+            problems: Vec::new(),
+            plaintext: None,
+        },
+        user: 5,
+        now_ms: 5_000,
+    }
+}
+
+fn judged(change: impl FnOnce(&mut Facts)) -> Preflight {
+    let mut facts = facts();
+    change(&mut facts);
+    judge(&facts, &Wishes::default())
+}
+
+#[test]
+fn what_lacks_nothing_is_not_blocked_and_says_what_would_be_lost() {
+    let judged = judged(|_| {});
+    assert_eq!(judged.blockers, []);
+    assert_eq!(judged.loss, Loss { records: Some(10), bytes: Some(500), ms: Some(2_000) });
+    assert_eq!((judged.mode, judged.partitions[0].epoch_max, judged.next_producer_id), (Mode::Planned, 6, 1_000_000));
+}
+
+#[test]
+fn what_would_go_wrong_blocks_with_a_remedy() {
+    type Change = (&'static str, fn(&mut Facts));
+    let changes: [Change; 12] = [
+        ("is used by another process", |f| f.node.log_dirs[1].is_locked = true),
+        ("data directory of the mirror", |f| f.node.log_dirs[0].is_data = true),
+        ("no broker starts", |f| f.node.log_dirs[0].foreign = vec!["odd".into()]),
+        ("bytes are free", |f| f.node.log_dirs[0].free_bytes = 1),
+        ("belongs to user 5", |f| f.node.log_dirs[0].owner = (6, 6)),
+        ("what root makes", |f| f.user = 0),
+        ("another file system", |f| f.node.log_dirs.iter_mut().for_each(|dir| dir.device = 2)),
+        ("no roles", |f| f.node.problems.push(Problem::new("process.roles", "no roles", "set them"))),
+        ("handed over to other", |f| f.topics[0].handed_over_to = Some("other".into())),
+        ("torn", |f| f.topics[0].partitions[0].files = Err("torn".into())),
+        ("partition.metadata is missing", |f| f.topics[0].partitions[0].files.as_mut().unwrap().topic_id = None),
+        ("mirroring ended at 95", |f| {
+            f.topics[0].partitions[0].state = "STOPPED".into();
+            f.topics[0].partitions[0].last_mirrored = Some((95, 4));
+        }),
+    ];
+    for (sign, change) in changes {
+        let judged = judged(change);
+        assert!(judged.blockers.iter().any(|found| found.what.contains(sign)), "{sign}: {:?}", judged.blockers);
+        assert!(judged.blockers.iter().all(|found| !found.remedy.is_empty()), "{sign}");
+    }
+}
+
+#[test]
+fn a_source_that_is_gone_is_a_warning_and_blocks_only_who_asks_for_that() {
+    let gone = |facts: &mut Facts| facts.source.answers = Err("nobody answers".into());
+    let judged = judged(gone);
+    assert_eq!((judged.mode, judged.blockers.len()), (Mode::Forced, 0));
+    assert!(judged.warnings.iter().any(|found| found.what.contains("10 records")), "{:?}", judged.warnings);
+    let mut facts = facts();
+    gone(&mut facts);
+    let strict = judge(&facts, &Wishes { no_forced: true, ..Wishes::default() });
+    assert_eq!(strict.blockers.len(), 1);
+}
+
+#[test]
+fn what_nobody_knows_is_not_told_as_nothing() {
+    let judged = judged(|facts| {
+        let partition = &mut facts.topics[0].partitions[0];
+        (partition.source_end, partition.lag, partition.lag_bytes, partition.lag_ms) = (None, None, None, None);
+    });
+    assert_eq!((judged.loss, judged.loss_unknown_partitions), (Loss::default(), 1));
+    assert!(topics::in_words(&judged.loss, 1).contains("unknown"));
+}
+
+#[test]
+fn producer_ids_begin_above_all_that_were_seen() {
+    let judged = judged(|facts| {
+        let producer = ProducerEntry {
+            producer_id: 41_001,
+            epoch: 0,
+            last_sequence: 0,
+            last_offset: 0,
+            offset_delta: 0,
+            timestamp: 0,
+            coordinator_epoch: -1,
+            txn_first_offset: -1,
+        };
+        facts.topics[0].partitions[0].files.as_mut().unwrap().producers = vec![producer];
+    });
+    assert_eq!(judged.next_producer_id, 1_042_000);
+}
+
+#[test]
+fn partitions_are_spread_over_the_directories_of_their_file_system() {
+    let mut node = facts().node;
+    node.log_dirs.push(LogDir { device: 2, ..dir("/other") });
+    let places = node::places(&node, [1, 1, 1, 2, 3].into_iter());
+    assert_eq!(places, [Some(0), Some(1), Some(0), Some(2), None]);
+}

@@ -1,0 +1,193 @@
+//! pure: what keeps topics from being handed over, and what a person should know of them.
+
+use super::{Clamped, Finding, Loss, Mode, OpenTransaction, Wishes};
+use crate::handover::facts::{Facts, Partition, Topic};
+use twinlog_proto::handover::resolve::{ClampedOffset, ResolvedTransaction};
+use twinlog_proto::storage::coordinator::{CONSUMER_OFFSETS, TRANSACTION_STATE};
+
+/// Transactions, partitions and notes that are named one by one.
+const NAMED_MAX: usize = 20;
+
+/// Adds what blocks and what is to be known.
+pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut Vec<Finding>) {
+    for topic in &facts.topics {
+        if let Some(to) = &topic.handed_over_to {
+            blockers.push(Finding::new(
+                format!("topic {} is handed over to {to} already", topic.name),
+                "take it back with `twinlog reclaim`, or leave it out with --topic",
+            ));
+            continue;
+        }
+        if topic.partitions.is_empty() {
+            blockers.push(Finding::new(
+                format!("topic {} has no known partitions", topic.name),
+                "wait until its source was asked, or leave it out with --topic",
+            ));
+        }
+        topic.partitions.iter().for_each(|partition| self::partition(topic, partition, blockers, warnings));
+    }
+    let has = |name: &str| facts.topics.iter().any(|topic| topic.name == name);
+    if !has(CONSUMER_OFFSETS) {
+        warnings.push(Finding::new(
+            "__consumer_offsets is not mirrored: groups begin where their clients' auto.offset.reset says",
+            "set mirror.internal.topics=standby before, or set offsets by hand after",
+        ));
+    }
+    if !has(TRANSACTION_STATE) {
+        warnings.push(Finding::new(
+            "__transaction_state is not mirrored: transactions that are open are aborted, whatever their producers decided",
+            "set mirror.internal.topics=standby before",
+        ));
+    }
+    if let Err(why) = &facts.resolution {
+        blockers.push(Finding::new(
+            format!("what becomes of open transactions and of offsets of groups cannot be told: {why}"),
+            "mend it, or hand over without internal topics (mirror.internal.topics=none)",
+        ));
+    }
+    if !facts.left.is_empty() {
+        warnings.push(Finding::new(
+            format!("{} topics of the mirror stay with it: {}", facts.left.len(), few(&facts.left)),
+            "leave out --topic to hand all over; a node that runs does not take more later",
+        ));
+    }
+}
+
+fn few(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMED_MAX {
+        text.push_str(", ...");
+    }
+    text
+}
+
+fn partition(topic: &Topic, partition: &Partition, blockers: &mut Vec<Finding>, warnings: &mut Vec<Finding>) {
+    let name = format!("{}-{}", topic.name, partition.index);
+    let files = match &partition.files {
+        Ok(files) => files,
+        Err(why) => {
+            blockers.push(Finding::new(
+                format!("{name} cannot be handed over: {why}"),
+                "mend it and mirror on, or leave its topic out with --topic",
+            ));
+            return;
+        }
+    };
+    match files.topic_id {
+        Some(id) if id == topic.id => {}
+        Some(id) => blockers.push(Finding::new(
+            format!(
+                "{}/partition.metadata says topic id {id}, but the mirror's topic has {}",
+                files.directory.display(),
+                topic.id
+            ),
+            "these are files of another topic: move them away and mirror it anew",
+        )),
+        None => blockers.push(Finding::new(
+            format!(
+                "{}/partition.metadata is missing, so a broker would not take the directory",
+                files.directory.display()
+            ),
+            "let the mirror open it once more (`twinlog topics start`), or look with `twinlog verify`",
+        )),
+    }
+    if let Some((last, _)) =
+        partition.last_mirrored.filter(|(last, _)| partition.state == "STOPPED" && *last != files.end)
+    {
+        blockers.push(Finding::new(
+            format!("{} ends at offset {}, but mirroring ended at {last}", files.directory.display(), files.end),
+            "a segment is cut short or was written to: look with `twinlog verify`, then take the topic back or mirror it anew",
+        ));
+    }
+    if partition.state == "FAILED" {
+        let why = partition.error.as_deref().unwrap_or("for a reason that was not told");
+        warnings.push(Finding::new(
+            format!("{name} is FAILED ({why}); it would be handed over as it is, up to offset {}", files.end),
+            "mend it first when the source is still there",
+        ));
+    }
+}
+
+/// The open transactions, with what becomes of each.
+#[must_use]
+pub fn open_transactions(facts: &Facts) -> Vec<OpenTransaction> {
+    let resolved = facts.resolution.as_ref().map_or(&[][..], |resolution| &resolution.transactions);
+    resolved.iter().map(transaction).collect()
+}
+
+fn transaction(open: &ResolvedTransaction) -> OpenTransaction {
+    let end = if open.commit { "it is committed" } else { "it is aborted" };
+    OpenTransaction {
+        topic: open.topic.clone(),
+        partition: open.partition,
+        first_offset: open.first_offset,
+        producer_id: open.producer_id,
+        producer_epoch: open.producer_epoch,
+        transactional_id: open.transactional_id.clone(),
+        what: format!("{end}: {}", open.why),
+        remedy: "end it at the source first when that answers; otherwise its producer starts it again".to_owned(),
+    }
+}
+
+/// The offsets of groups that are changed.
+#[must_use]
+pub fn clamped(facts: &Facts) -> Vec<Clamped> {
+    let clamped = facts.resolution.as_ref().map_or(&[][..], |resolution| &resolution.clamped);
+    let told = |offset: &ClampedOffset| Clamped {
+        group: offset.group.clone(),
+        topic: offset.topic.clone(),
+        partition: offset.partition,
+        from: offset.from,
+        to: offset.to,
+    };
+    clamped.iter().map(told).collect()
+}
+
+/// Adds what a hand-over now would cost.
+pub(super) fn risks(
+    facts: &Facts,
+    mode: Mode,
+    loss: &Loss,
+    unknown: usize,
+    wishes: &Wishes,
+    blockers: &mut Vec<Finding>,
+    warnings: &mut Vec<Finding>,
+) {
+    if let Err(why) = &facts.source.answers {
+        let what = format!("the source does not answer ({why}); {}", in_words(loss, unknown));
+        let remedy = "bring the source back first when that is possible, or go on and lose what is missing";
+        match wishes.no_forced {
+            true => blockers.push(Finding::new(what, "leave out --no-forced to go on all the same")),
+            false => warnings.push(Finding::new(what, remedy)),
+        }
+    } else if mode == Mode::Planned {
+        warnings.push(Finding::new(
+            "whatever is written to the source from the moment of the hand-over on does not come along",
+            "stop its producers first",
+        ));
+        if loss.records != Some(0) {
+            warnings.push(Finding::new(
+                format!("the mirror is behind; {}", in_words(loss, unknown)),
+                "it is waited for (--timeout)",
+            ));
+        }
+    }
+    let open = facts.resolution.as_ref().map_or(0, |resolution| resolution.transactions.len());
+    if open > 0 {
+        warnings.push(Finding::new(
+            format!("{open} transactions are open in partitions; they are ended in the files before the broker starts"),
+            "see openTransactions; end them at the source first when that answers",
+        ));
+    }
+}
+
+/// A loss in one sentence.
+#[must_use]
+pub fn in_words(loss: &Loss, unknown: usize) -> String {
+    let records =
+        loss.records.map_or_else(|| "an unknown number of records".to_owned(), |records| format!("{records} records"));
+    let bytes = loss.bytes.map_or_else(|| "unknown bytes".to_owned(), |bytes| format!("about {bytes} bytes"));
+    let time = loss.ms.map_or_else(|| "an unknown time".to_owned(), |ms| format!("{:.1} s", ms as f64 / 1000.0));
+    let more = if unknown > 0 { format!("; of {unknown} partitions nothing is known") } else { String::new() };
+    format!("lost if it were gone now: {records}, {bytes}, {time}{more}")
+}

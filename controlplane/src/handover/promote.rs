@@ -1,0 +1,233 @@
+//! The steps of a hand-over, each of which may be repeated: whoever runs the same command again goes on where the journal ends.
+//!
+//! Nothing of a mirror changes before the journal is there, and no directory moves before the control plane knows whose it will be.
+//! The node's log directories are locked from the first step to the clean marker, so no broker starts in between.
+
+mod undo;
+mod wait;
+mod work;
+
+use crate::cli::Failure;
+use crate::client::Client;
+use crate::handover::facts::{Facts, Node};
+use crate::handover::journal::{self, Acl, Journal, Step};
+use crate::handover::locks::{LockError, Locks};
+use crate::handover::preflight::{self, Mode, Preflight, Wishes};
+use crate::handover::survey::{self, Asked};
+use crate::handover::target;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What was asked for.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The mirror.
+    pub mirror: String,
+    /// The node's properties file.
+    pub to: PathBuf,
+    /// The state directory.
+    pub state: PathBuf,
+    /// Where the control plane is.
+    pub control: String,
+    /// Topics by name; none for all.
+    pub topics: Vec<String>,
+    /// How long the source and the stop are waited for.
+    pub timeout: Duration,
+    /// Wait for the source as long as it takes.
+    pub wait: bool,
+    /// Refuse what would lose records.
+    pub no_forced: bool,
+    /// The release to lay a new node out for.
+    pub release: Option<String>,
+    /// The cluster id that the node must have, or is to get.
+    pub cluster_id: Option<String>,
+}
+
+/// Tells a person what is being done.
+pub type Say<'a> = &'a mut dyn FnMut(&str);
+
+/// Looks and judges; changes nothing.
+///
+/// # Errors
+/// When the control plane does not answer, or the node's properties cannot be read at all.
+pub fn preflight(order: &Order) -> Result<Preflight, Failure> {
+    let node = look_at_node(order)?;
+    let facts = look(&mut connect(order)?, order, &node)?;
+    Ok(preflight::judge(&facts, &wishes(order)))
+}
+
+fn wishes(order: &Order) -> Wishes {
+    Wishes { cluster_id: order.cluster_id.clone(), no_forced: order.no_forced }
+}
+
+fn look_at_node(order: &Order) -> Result<Node, Failure> {
+    let assignment = survey::read_assignment(&order.state, &order.mirror)?;
+    let partitions = assignment.topics.iter().flat_map(|topic| &topic.partitions);
+    let data: std::collections::BTreeSet<PathBuf> =
+        partitions.map(|partition| PathBuf::from(&partition.data_directory)).collect();
+    target::look(&order.to, order.release.as_deref(), &data.into_iter().collect::<Vec<_>>())
+}
+
+fn look(client: &mut Client, order: &Order, node: &Node) -> Result<Facts, Failure> {
+    survey::survey(client, &Asked { mirror: &order.mirror, topics: &order.topics, state: &order.state, node })
+}
+
+fn connect(order: &Order) -> Result<Client, Failure> {
+    let client = Client::connect(&order.control)?;
+    client.need_mirrors()?;
+    Ok(client)
+}
+
+/// A hand-over under way.
+#[derive(Debug)]
+pub struct HandOver {
+    order: Order,
+    /// What was done so far.
+    pub journal: Journal,
+    locks: Option<Locks>,
+}
+
+/// What became of the beginning.
+#[derive(Debug)]
+pub enum Begun {
+    /// It goes on.
+    Under(Box<HandOver>),
+    /// Something blocks; nothing has changed.
+    Blocked(Box<Preflight>),
+}
+
+impl HandOver {
+    /// Goes on with a hand-over that has begun.
+    ///
+    /// # Errors
+    /// When it went elsewhere, or a broker has the directories.
+    pub fn resume(order: Order, journal: Journal) -> Result<Self, Failure> {
+        let to = absolute(&order.to)?;
+        if journal.to != to {
+            return Err(Failure::new(
+                format_args!("mirror {} is not handed over to {}", order.mirror, to.display()),
+                format_args!("its hand-over to {} has begun ({})", journal.to.display(), journal.step.name()),
+                format_args!(
+                    "end that one with `twinlog promote {} --to {}`, or take it back with --undo",
+                    order.mirror,
+                    journal.to.display()
+                ),
+            ));
+        }
+        let mut hand_over = Self { order, journal, locks: None };
+        if hand_over.journal.step < Step::Promoted || hand_over.journal.undoing {
+            hand_over.lock()?;
+        }
+        Ok(hand_over)
+    }
+
+    /// Looks, judges, and begins when nothing blocks. `say` is told what the judgement warns of.
+    ///
+    /// # Errors
+    /// As [`preflight`], and when the journal cannot be written.
+    pub fn begin(order: Order, say: Say<'_>) -> Result<Begun, Failure> {
+        let node = look_at_node(&order)?;
+        let facts = look(&mut connect(&order)?, &order, &node)?;
+        let judged = preflight::judge(&facts, &wishes(&order));
+        if !judged.blockers.is_empty() {
+            return Ok(Begun::Blocked(Box::new(judged)));
+        }
+        judged.warnings.iter().for_each(|warning| say(&format!("warning: {}; {}", warning.what, warning.remedy)));
+        journal::make_folder(&order.state)?;
+        let mut journal = Journal::begin(&order.mirror, judged.mode, facts.now_ms);
+        journal.to = absolute(&order.to)?;
+        journal.node_id = node.id;
+        journal.unformatted.clone_from(&node.unformatted);
+        journal.cluster_id = match node.cluster_id.clone().or_else(|| order.cluster_id.clone()) {
+            Some(id) => id,
+            None => target::new_cluster_id(),
+        };
+        journal.release.clone_from(&order.release);
+        journal.log_dirs = node.log_dirs.iter().map(|dir| dir.path.clone()).collect();
+        let dirs: Vec<String> = journal.log_dirs.iter().map(|dir| dir.display().to_string()).collect();
+        journal.handed_over_to = format!("node {} of cluster {} at {}", node.id, journal.cluster_id, dirs.join(","));
+        (journal.loss, journal.loss_unknown_partitions) = (judged.loss, judged.loss_unknown_partitions);
+        journal.warnings = judged.warnings;
+        journal.acls = facts.acls.iter().map(Acl::from).collect();
+        // Names alone: offsets and places are written down when the topics are stopped.
+        journal.topics = facts.topics.iter().map(work::named).collect();
+        let mut hand_over = Self { order, journal, locks: None };
+        hand_over.lock()?;
+        hand_over.journal.reach(&hand_over.order.state, Step::Begun)?;
+        Ok(Begun::Under(Box::new(hand_over)))
+    }
+
+    /// Makes the log directories and locks them; no broker starts on them until the locks are let go of.
+    fn lock(&mut self) -> Result<(), Failure> {
+        for dir in &self.journal.log_dirs {
+            target::make_dir(dir)?;
+        }
+        let locks = Locks::take(&self.journal.log_dirs).map_err(|cause| {
+            Failure::new(
+                "the node's log directories are not free",
+                cause,
+                "stop the broker that runs on them; a node that runs cannot be promoted into",
+            )
+        })?;
+        self.locks = Some(locks);
+        Ok(())
+    }
+
+    /// Takes all steps up to `last` that are not done yet.
+    ///
+    /// # Errors
+    /// What went wrong; the same command again goes on from there.
+    pub fn advance(&mut self, last: Step, say: Say<'_>) -> Result<(), Failure> {
+        while let Some(next) = self.journal.step.next().filter(|next| *next <= last) {
+            match next {
+                Step::Begun | Step::Started | Step::Checked => break,
+                Step::CaughtUp => self.catch_up(say)?,
+                Step::Stopped => self.stop(say)?,
+                Step::Planned => self.plan(say)?,
+                Step::Recorded => self.record(false)?,
+                Step::LaidOut => target::lay_out(&self.journal)?,
+                Step::Moved => self.move_directories(say)?,
+                Step::Identified => {
+                    say("writing what the node is to know of the topics");
+                    self.journal.bootstrap_records = Some(target::identify(&self.journal, &self.order.state)?);
+                }
+                Step::Promoted => target::mark_clean(&self.journal.log_dirs)?,
+            }
+            self.journal.reach(&self.order.state, next)?;
+        }
+        if self.journal.step >= Step::Promoted {
+            self.locks = None;
+        }
+        Ok(())
+    }
+
+    /// Whether another process has the node's log directories.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.locks.is_none() && matches!(Locks::take(&self.journal.log_dirs), Err(LockError::Taken { .. }))
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.order.state
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.journal.topics.iter().map(|topic| topic.topic.clone()).collect()
+    }
+
+    /// The source did not answer in time, so what is missing is lost.
+    fn force(&mut self, say: Say<'_>) {
+        self.journal.mode = Mode::Forced;
+        say("forced: the source is not waited for any longer, and what is missing here is lost");
+    }
+}
+
+/// # Errors
+/// When the working directory is gone.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|cause| {
+        Failure::new(format_args!("{} cannot be found", path.display()), cause, "give an absolute path")
+    })
+}

@@ -1,0 +1,91 @@
+//! The way back: steps in the opposite order, each of which may be repeated too. Only as long as no broker was started.
+
+use super::{HandOver, Say, connect};
+use crate::cli::Failure;
+use crate::handover::journal::Step;
+use crate::handover::target;
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::handover::plan::HandOverPlan;
+use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, TopicData};
+
+impl HandOver {
+    /// Takes everything back and lets mirroring go on.
+    ///
+    /// # Errors
+    /// When a broker was started meanwhile, or what went wrong; the same command again goes on from there.
+    pub fn undo(mut self, say: Say<'_>) -> Result<(), Failure> {
+        self.not_started()?;
+        if self.locks.is_none() {
+            self.lock()?;
+            // Between the look and the lock a broker may have come and gone.
+            self.not_started()?;
+        }
+        if !self.journal.undoing {
+            // The work of the step after the last one that is written down may have begun.
+            self.journal.step =
+                self.journal.step.next().filter(|next| *next <= Step::Promoted).unwrap_or(Step::Promoted);
+            self.journal.undoing = true;
+            self.journal.save(&self.order.state)?;
+        }
+        while let Some(previous) = self.journal.step.previous() {
+            match self.journal.step {
+                Step::Promoted => target::unmark_clean(&self.journal.log_dirs)?,
+                Step::Identified | Step::LaidOut => target::forget(&self.journal, &self.order.state)?,
+                Step::Moved => self.move_back(say)?,
+                Step::Recorded => self.record(true)?,
+                Step::Stopped => self.start_again(say)?,
+                Step::Begun | Step::CaughtUp | Step::Planned | Step::Started | Step::Checked => {}
+            }
+            self.journal.reach(&self.order.state, previous)?;
+        }
+        self.journal.remove(&self.order.state)
+    }
+
+    /// A broker takes the clean marker away as soon as it loads its logs.
+    fn not_started(&self) -> Result<(), Failure> {
+        let was_started = self.journal.step >= Step::Started
+            || (self.journal.step == Step::Promoted
+                && !self.journal.undoing
+                && !self.journal.log_dirs.iter().all(|dir| target::is_marked_clean(dir)));
+        if !was_started {
+            return Ok(());
+        }
+        Err(Failure::new(
+            format_args!("mirror {} is not taken back", self.journal.mirror),
+            format_args!(
+                "a broker was started on the directories of {}, and may have written",
+                self.journal.handed_over_to
+            ),
+            "stop that broker, then take the topics back with `twinlog reclaim`",
+        ))
+    }
+
+    fn move_back(&mut self, say: Say<'_>) -> Result<(), Failure> {
+        say("moving the directories back and cutting them where mirroring ended");
+        let plan = self.read_plan()?;
+        self.write_plan(&HandOverPlan { undo: true, ..plan })?;
+        self.operate()?;
+        for partition in self.journal.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            partition.end_offset = None;
+        }
+        Ok(())
+    }
+
+    fn start_again(&mut self, say: Say<'_>) -> Result<(), Failure> {
+        say("starting the topics again");
+        let flowed = self.journal.topics.iter().filter(|topic| topic.flowed);
+        let topics = flowed.map(|topic| TopicData { topic_name: topic.topic.clone(), ..TopicData::default() });
+        let answer = connect(&self.order)?.ask(&StartMirrorTopicsRequest {
+            mirror_name: self.order.mirror.clone(),
+            topics: topics.collect(),
+            ..StartMirrorTopicsRequest::default()
+        })?;
+        let code =
+            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
+        if code == 0 {
+            return Ok(());
+        }
+        let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
+        Err(Failure::told("the topics are not started again", format_args!("{words} ({})", ErrorCode(code).name())))
+    }
+}

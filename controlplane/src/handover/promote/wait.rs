@@ -1,0 +1,129 @@
+//! Waiting for the source and for the stop.
+
+use super::{HandOver, Say, connect};
+use crate::cli::Failure;
+use crate::handover::preflight::{Loss, Mode};
+use crate::handover::survey;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::describe_mirrors::{DescribedMirror, PartitionDetail};
+use twinlog_proto::messages::stop_mirror_topics::{StopMirrorTopicsRequest, TopicData};
+
+/// How often states and offsets are asked for.
+const POLL: Duration = Duration::from_millis(100);
+/// The least time for a stop: everything received is still written, synced and finished.
+const STOP_TIME_MIN: Duration = Duration::from_secs(60);
+/// Partitions that a message names.
+const NAMED_MAX: usize = 10;
+
+impl HandOver {
+    /// Waits until the mirror has everything that the source has.
+    pub(super) fn catch_up(&mut self, say: Say<'_>) -> Result<(), Failure> {
+        if self.journal.mode == Mode::Forced {
+            return Ok(());
+        }
+        say("waiting until the mirror has everything that the source has");
+        let (mut client, names) = (connect(&self.order)?, self.names());
+        let deadline = Instant::now() + self.order.timeout;
+        loop {
+            let described = survey::describe(&mut client, &self.order.mirror, &names)?;
+            let behind = partitions(&described).filter(|(_, p)| flows(p) && p.lag != 0).map(|(topic, p)| {
+                let lag = if p.lag < 0 { "an unknown number of".to_owned() } else { p.lag.to_string() };
+                format!("{topic}-{} lacks {lag} records", p.partition_index)
+            });
+            let behind: Vec<String> = behind.collect();
+            if behind.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline && !self.order.wait {
+                let which = few(&behind);
+                if self.order.no_forced {
+                    let what = format_args!("the mirror is behind after {:?}", self.order.timeout);
+                    self.journal.remove(&self.order.state)?;
+                    return Err(Failure::timed_out(what, which));
+                }
+                say(&format!("the mirror is behind after {:?}: {which}", self.order.timeout));
+                self.force(say);
+                return Ok(());
+            }
+            sleep(POLL);
+        }
+    }
+
+    /// Stops the topics and waits until it is recorded where mirroring ended.
+    pub(super) fn stop(&mut self, say: Say<'_>) -> Result<(), Failure> {
+        say("stopping the topics");
+        let (mut client, names) = (connect(&self.order)?, self.names());
+        let topics = names.iter().map(|name| TopicData { topic_name: name.clone(), ..TopicData::default() });
+        let answer = client.ask(&StopMirrorTopicsRequest {
+            mirror_name: self.order.mirror.clone(),
+            topics: topics.collect(),
+            patterns: Vec::new(),
+        })?;
+        let code =
+            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
+        if code != 0 {
+            let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
+            return Err(Failure::told(
+                "the topics are not stopped",
+                format_args!("{words} ({})", ErrorCode(code).name()),
+            ));
+        }
+        let deadline = Instant::now() + self.order.timeout.max(STOP_TIME_MIN);
+        loop {
+            let described = survey::describe(&mut client, &self.order.mirror, &names)?;
+            let moving = partitions(&described).filter(|(_, p)| p.state != "STOPPED").map(|(topic, p)| {
+                let why = p.error_message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("{topic}-{} is {}{why}", p.partition_index, p.state)
+            });
+            let moving: Vec<String> = moving.collect();
+            if moving.is_empty() {
+                self.tell_loss(&described);
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let what = "not STOPPED in time; run the same command again, or take everything back with --undo";
+                return Err(Failure::timed_out(what, few(&moving)));
+            }
+            sleep(POLL);
+        }
+    }
+
+    /// What the source had when it last answered, less what is here.
+    fn tell_loss(&mut self, described: &DescribedMirror) {
+        let mut records = Some(0_i64);
+        let mut unknown = 0;
+        for (_, p) in partitions(described) {
+            match (p.source_offset, p.last_mirror_offset) {
+                (source @ 0.., last @ 0..) => records = records.map(|sum| sum + (source - last).max(0)),
+                _ => unknown += 1,
+            }
+        }
+        if unknown > 0 {
+            records = None;
+        }
+        let before = self.journal.loss;
+        let nothing = (records == Some(0)).then_some(0);
+        let kept = |value: Option<i64>| if self.journal.mode == Mode::Planned { nothing } else { nothing.or(value) };
+        self.journal.loss = Loss { records, bytes: kept(before.bytes), ms: kept(before.ms) };
+        self.journal.loss_unknown_partitions = unknown;
+    }
+}
+
+/// Whether records come in, so that there is something to wait for.
+fn flows(partition: &PartitionDetail) -> bool {
+    !matches!(partition.state.as_str(), "STOPPED" | "STOPPING" | "PAUSED" | "PAUSING" | "FAILED")
+}
+
+fn partitions(described: &DescribedMirror) -> impl Iterator<Item = (&str, &PartitionDetail)> {
+    described.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |p| (topic.topic_name.as_str(), p)))
+}
+
+fn few(all: &[String]) -> String {
+    let named = all.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

@@ -1,0 +1,231 @@
+//! The plan, the record of the control plane, and the work of the data plane on the files.
+
+use super::{HandOver, Say, connect, look};
+use crate::cli::{Failure, sibling};
+use crate::files;
+use crate::handover::facts::{self, Facts, epoch_max};
+use crate::handover::journal::{self, Acl, Partition, Topic};
+use crate::handover::preflight::{self, node::places};
+use crate::handover::survey::resolve::EPOCH_OF_OURS;
+use crate::handover::target;
+use crate::steps;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::handover::batches;
+use twinlog_proto::handover::plan::{self, HandOverPlan, PlannedPartition};
+use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
+use twinlog_proto::security::acl::AclBinding;
+use twinlog_proto::storage::names;
+
+/// Name of the program that works on files.
+const DATA_PLANE: &str = "twinlog-dataplane";
+/// Bytes of its answer and of its complaints that are read; a partition takes about a hundred.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// A topic as it is written down first: its name and settings.
+pub(super) fn named(topic: &facts::Topic) -> Topic {
+    Topic {
+        topic: topic.name.clone(),
+        topic_id: topic.id.to_string(),
+        flowed: topic.partitions.iter().any(|partition| !matches!(partition.state.as_str(), "STOPPED" | "PAUSED")),
+        configs: topic.configs.clone(),
+        partitions: Vec::new(),
+    }
+}
+
+impl From<&AclBinding> for Acl {
+    fn from(binding: &AclBinding) -> Self {
+        let codes = binding.codes();
+        Self {
+            resource_type: codes.resource_type,
+            resource_name: binding.resource_name.clone(),
+            pattern_type: codes.pattern_type,
+            principal: binding.principal.clone(),
+            host: binding.host.clone(),
+            operation: codes.operation,
+            permission_type: codes.permission,
+        }
+    }
+}
+
+impl HandOver {
+    /// Looks at the stopped files, decides what is appended and what goes where, and writes the plan.
+    pub(super) fn plan(&mut self, say: Say<'_>) -> Result<(), Failure> {
+        say("reading the stopped files");
+        let node = target::look(&self.journal.to, self.journal.release.as_deref(), &[])?;
+        let order = super::Order { topics: self.own_topics(), ..self.order.clone() };
+        let facts = look(&mut connect(&self.order)?, &order, &node)?;
+        let appended = self.appended(&facts)?;
+        let devices = facts.topics.iter().flat_map(facts::Topic::files).map(|(_, files)| files.device);
+        let mut places = places(&node, devices).into_iter();
+        let (mut topics, mut planned) = (Vec::new(), Vec::new());
+        for topic in &facts.topics {
+            let flowed = self.journal.topics.iter().any(|before| before.topic == topic.name && before.flowed);
+            let mut of_topic = Topic { flowed, ..named(topic) };
+            for partition in &topic.partitions {
+                let files = partition.files.as_ref().map_err(|why| not_planned(&topic.name, partition.index, why))?;
+                let place = places.next().flatten();
+                let to = place.ok_or_else(|| {
+                    not_planned(&topic.name, partition.index, "no log directory of the node is on its file system")
+                })?;
+                let last = partition.last_mirrored.filter(|(last, _)| *last == files.end).ok_or_else(|| {
+                    let why = format!("its files end at {}, mirroring ended elsewhere", files.end);
+                    not_planned(&topic.name, partition.index, &why)
+                })?;
+                let batches = appended.get(&(topic.name.as_str(), partition.index)).cloned().unwrap_or_default();
+                let from = files.directory.parent().map(PathBuf::from).unwrap_or_default();
+                planned.push(PlannedPartition {
+                    topic: topic.name.clone(),
+                    index: partition.index,
+                    topic_id: topic.id,
+                    data_directory: from.display().to_string(),
+                    log_directory: self.journal.log_dirs[to].display().to_string(),
+                    log_start_offset: files.start,
+                    last_mirrored_offset: last.0,
+                    leader_epoch: epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0),
+                    segment_bytes: topic.shape.segment_bytes,
+                    segment_index_bytes: topic.shape.segment_index_bytes,
+                    index_interval_bytes: topic.shape.index_interval_bytes,
+                    batches,
+                });
+                of_topic.partitions.push(Partition {
+                    partition: partition.index,
+                    from,
+                    to,
+                    log_start_offset: files.start,
+                    last_mirrored_offset: last.0,
+                    last_mirror_epoch: last.1,
+                    epoch_max: epoch_max(partition),
+                    end_offset: None,
+                    samples: files.samples.clone(),
+                });
+            }
+            topics.push(of_topic);
+        }
+        self.journal.topics = topics;
+        self.journal.next_producer_id = preflight::next_producer_id(&facts);
+        self.write_plan(&HandOverPlan { mirror_name: self.journal.mirror.clone(), undo: false, partitions: planned })
+    }
+
+    /// Topics by name as the survey takes them: internal ones come along by themselves.
+    fn own_topics(&self) -> Vec<String> {
+        self.names()
+    }
+
+    fn appended<'f>(&mut self, facts: &'f Facts) -> Result<BTreeMap<(&'f str, i32), Vec<u8>>, Failure> {
+        let resolution = facts.resolution.as_ref().map_err(|why| {
+            Failure::new("what becomes of open transactions cannot be told", why, "take everything back with --undo")
+        })?;
+        self.journal.open_transactions = preflight::topics::open_transactions(facts);
+        self.journal.clamped_offsets = preflight::topics::clamped(facts);
+        let appended = resolution.appended.iter();
+        Ok(appended.map(|of| ((of.topic.as_str(), of.partition), batches::encode(of, facts.now_ms))).collect())
+    }
+
+    fn plan_path(&self) -> PathBuf {
+        self.order.state.join(journal::FOLDER).join(format!("{}.plan", self.journal.mirror))
+    }
+
+    pub(super) fn write_plan(&self, plan: &HandOverPlan) -> Result<(), Failure> {
+        let path = self.plan_path();
+        let failed = |cause: &dyn std::fmt::Display| {
+            Failure::new(
+                format_args!("the plan {} cannot be written", path.display()),
+                cause,
+                "make room in the state directory",
+            )
+        };
+        let bytes = plan::encode(plan).map_err(|cause| failed(&cause))?;
+        files::replace(&path, &bytes).map_err(|cause| failed(&cause))
+    }
+
+    /// The plan as it was written.
+    pub(super) fn read_plan(&self) -> Result<HandOverPlan, Failure> {
+        let path = self.plan_path();
+        let failed = |cause: &dyn std::fmt::Display| {
+            Failure::new(
+                format_args!("the plan {} cannot be used", path.display()),
+                cause,
+                "restore it, then run the same command again",
+            )
+        };
+        let bytes = std::fs::read(&path).map_err(|cause| failed(&cause))?;
+        plan::decode(&bytes).map_err(|cause| failed(&cause))
+    }
+
+    /// Has the control plane remember whose the topics are.
+    pub(super) fn record(&mut self, returned: bool) -> Result<(), Failure> {
+        let topics = self.names().into_iter().map(|name| TopicData { topic_name: name, ..TopicData::default() });
+        let answer = connect(&self.order)?.ask(&RecordHandOverRequest {
+            mirror_name: self.order.mirror.clone(),
+            topics: topics.collect(),
+            handed_over_to: self.journal.handed_over_to.clone(),
+            returned,
+        })?;
+        let code =
+            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
+        if code == 0 {
+            return Ok(());
+        }
+        let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
+        Err(Failure::told("the hand-over is not recorded", format_args!("{words} ({})", ErrorCode(code).name())))
+    }
+
+    /// Has the data plane's program rename, append and finish.
+    pub(super) fn move_directories(&mut self, say: Say<'_>) -> Result<(), Failure> {
+        let count: usize = self.journal.topics.iter().map(|topic| topic.partitions.len()).sum();
+        say(&format!("moving {count} partition directories and finishing their files"));
+        let result = self.operate()?;
+        let ends: BTreeMap<(&str, i32), i64> =
+            result.partitions.iter().map(|p| ((p.topic.as_str(), p.index), p.end_offset)).collect();
+        for topic in &mut self.journal.topics {
+            for partition in &mut topic.partitions {
+                let end = ends.get(&(topic.topic.as_str(), partition.partition)).copied();
+                partition.end_offset = Some(end.ok_or_else(|| {
+                    not_planned(&topic.topic, partition.partition, "the data plane's program says nothing of it")
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the program on the plan that is there; gives what it says.
+    pub(super) fn operate(&self) -> Result<plan::HandOverResult, Failure> {
+        let program = sibling(DATA_PLANE)?;
+        let failed = |cause: &dyn std::fmt::Display| {
+            let remedy = "mend what it names, then run the same command again";
+            Failure::new(format_args!("{DATA_PLANE} hand-over failed"), cause, remedy)
+        };
+        let locks = self.locks.as_ref().ok_or_else(|| failed(&"the log directories are not locked"))?;
+        let fds = locks.inheritable().map_err(|cause| failed(&cause))?;
+        let fds = fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let mut command = Command::new(program);
+        command.arg("hand-over").arg(self.plan_path()).args(["--lock-fd", &fds]);
+        if steps::is_armed() {
+            // It is one of ours that is meant.
+            command.env_remove(steps::VARIABLE);
+        }
+        let ran = command.stdin(Stdio::null()).output();
+        locks.keep().map_err(|cause| failed(&cause))?;
+        let ran = ran.map_err(|cause| failed(&cause))?;
+        if !ran.status.success() {
+            let said = String::from_utf8_lossy(&ran.stderr);
+            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+            return Err(failed(&format_args!("{last} ({})", ran.status)));
+        }
+        if ran.stdout.len() > ANSWER_BYTES_MAX {
+            return Err(failed(&"its answer is far too long"));
+        }
+        plan::decode_result(&ran.stdout).map_err(|cause| failed(&cause))
+    }
+}
+
+fn not_planned(topic: &str, index: i32, why: &str) -> Failure {
+    Failure::new(
+        format_args!("{} is not handed over", names::partition_dir(topic, index)),
+        why,
+        "mend it, then run the same command again, or take everything back with --undo",
+    )
+}

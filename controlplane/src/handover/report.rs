@@ -1,0 +1,181 @@
+//! The report of a hand-over: what was done, what was lost, what was found afterwards. Kept as evidence, as JSON and as text.
+
+use crate::cli::Failure;
+use crate::files;
+use crate::handover::check::Checked;
+use crate::handover::journal::{self, Journal, Server, Step, Topic};
+use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction, topics::in_words};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The mirror.
+    pub mirror: String,
+    /// The directories are the node's, and a broker may start on them.
+    pub promoted: bool,
+    /// What was done last.
+    pub step: &'static str,
+    /// Whether the source was waited for.
+    pub mode: Mode,
+    /// The node's properties file.
+    pub to: PathBuf,
+    /// The node.
+    pub node_id: i32,
+    /// Its cluster.
+    pub cluster_id: String,
+    /// As the control plane is told.
+    pub handed_over_to: String,
+    /// When it began, ms since 1970.
+    pub begun_at_ms: i64,
+    /// When each step was reached, ms since 1970.
+    pub reached_at_ms: BTreeMap<String, i64>,
+    /// What was lost.
+    pub loss: Loss,
+    /// Partitions of which it is not known.
+    pub loss_unknown_partitions: usize,
+    /// What was said before.
+    pub warnings: Vec<Finding>,
+    /// The topics with their partitions.
+    pub topics: Vec<Topic>,
+    /// Transactions that were ended in the files.
+    pub open_transactions: Vec<OpenTransaction>,
+    /// Offsets of groups that were changed in the files.
+    pub clamped_offsets: Vec<Clamped>,
+    /// First producer id that the node gives out.
+    pub next_producer_id: i64,
+    /// Records that the node's metadata begins with.
+    pub bootstrap_records: Option<usize>,
+    /// How the broker is or was started; `None` when nobody knows.
+    pub start_command: Option<String>,
+    /// The broker that was started.
+    pub server: Option<Server>,
+    /// What it serves.
+    pub checked: Option<Checked>,
+}
+
+impl Report {
+    /// The report of what `journal` says.
+    #[must_use]
+    pub fn new(journal: &Journal, start_command: Option<String>, checked: Option<Checked>) -> Self {
+        let journal = journal.clone();
+        Self {
+            promoted: journal.step >= Step::Promoted && !journal.undoing,
+            step: journal.step.name(),
+            mirror: journal.mirror,
+            mode: journal.mode,
+            to: journal.to,
+            node_id: journal.node_id,
+            cluster_id: journal.cluster_id,
+            handed_over_to: journal.handed_over_to,
+            begun_at_ms: journal.begun_at_ms,
+            reached_at_ms: journal.reached_at_ms,
+            loss: journal.loss,
+            loss_unknown_partitions: journal.loss_unknown_partitions,
+            warnings: journal.warnings,
+            topics: journal.topics,
+            open_transactions: journal.open_transactions,
+            clamped_offsets: journal.clamped_offsets,
+            next_producer_id: journal.next_producer_id,
+            bootstrap_records: journal.bootstrap_records,
+            start_command,
+            server: journal.server,
+            checked,
+        }
+    }
+
+    /// Writes it beside the journal, and to `file` when there is one.
+    ///
+    /// # Errors
+    /// As the file system says.
+    pub fn write(&self, state: &Path, file: Option<&Path>) -> Result<(), Failure> {
+        let failed = |path: &Path, cause: &dyn std::fmt::Display| {
+            let what = format!("the report {} cannot be written", path.display());
+            Failure::new(what, cause, "run the same command again: the hand-over itself is done as far as it says")
+        };
+        let folder = state.join(journal::FOLDER);
+        let json = folder.join(format!("{}-report.json", self.mirror));
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(|cause| failed(&json, &cause))?;
+        bytes.push(b'\n');
+        files::replace(&json, &bytes).map_err(|cause| failed(&json, &cause))?;
+        let text = folder.join(format!("{}-report.txt", self.mirror));
+        files::replace(&text, self.text().as_bytes()).map_err(|cause| failed(&text, &cause))?;
+        match file {
+            Some(file) => std::fs::write(file, &bytes).map_err(|cause| failed(file, &cause)),
+            None => Ok(()),
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let mut line = |text: std::fmt::Arguments<'_>| {
+            let _infallible = writeln!(out, "{text}");
+        };
+        let partitions: usize = self.topics.iter().map(|topic| topic.partitions.len()).sum();
+        let done = if self.promoted { "is handed over" } else { "is being handed over" };
+        line(format_args!("mirror {} {done} to {}", self.mirror, self.handed_over_to));
+        line(format_args!("properties    {}", self.to.display()));
+        line(format_args!("mode          {:?}", self.mode));
+        line(format_args!("topics        {}, partitions {partitions}", self.topics.len()));
+        let loss = in_words(&self.loss, self.loss_unknown_partitions);
+        line(format_args!("loss          {}", loss.trim_start_matches("lost if it were gone now: ")));
+        line(format_args!("producer ids  from {} on", self.next_producer_id));
+        for (step, at_ms) in sorted(&self.reached_at_ms) {
+            line(format_args!("+{:>9.3} s  {step}", (at_ms - self.begun_at_ms) as f64 / 1000.0));
+        }
+        for warning in &self.warnings {
+            line(format_args!("warning       {}; {}", warning.what, warning.remedy));
+        }
+        for open in &self.open_transactions {
+            let id = open.transactional_id.as_deref().unwrap_or("unknown transactional id");
+            let (topic, partition) = (&open.topic, open.partition);
+            line(format_args!("transaction   {id} from {} of {topic}-{partition}: {}", open.first_offset, open.what));
+        }
+        for moved in &self.clamped_offsets {
+            let (group, topic, partition) = (&moved.group, &moved.topic, moved.partition);
+            line(format_args!("group offset  {group} {topic}-{partition}: {} becomes {}", moved.from, moved.to));
+        }
+        for topic in &self.topics {
+            for p in &topic.partitions {
+                let end = p.end_offset.map_or_else(|| "-".to_owned(), |end| end.to_string());
+                line(format_args!(
+                    "partition     {}-{} start {} mirrored to {} end {end}",
+                    topic.topic, p.partition, p.log_start_offset, p.last_mirrored_offset
+                ));
+            }
+        }
+        if let Some(server) = &self.server {
+            let ready = server.ready_ms.map_or_else(String::new, |ms| format!(", answered after {ms} ms"));
+            line(format_args!("broker        process {}, output in {}{ready}", server.pid, server.log.display()));
+        }
+        match &self.checked {
+            Some(checked) if checked.ok => line(format_args!(
+                "checked       {} partitions, {} batches compared, {} offsets of {} groups: all as it should be",
+                checked.partitions.len(),
+                checked.compared_batches,
+                checked.committed_offsets,
+                checked.groups
+            )),
+            Some(checked) => checked.failures.iter().for_each(|failure| line(format_args!("WRONG         {failure}"))),
+            None => {}
+        }
+        if let (None, Some(command)) = (&self.server, &self.start_command) {
+            line(format_args!("start with    {command}"));
+        }
+        out
+    }
+}
+
+/// Steps by the time at which they were reached.
+fn sorted(reached: &BTreeMap<String, i64>) -> Vec<(&str, i64)> {
+    let mut all: Vec<(&str, i64)> = reached.iter().map(|(step, at)| (step.as_str(), *at)).collect();
+    all.sort_by_key(|(step, at)| (*at, Step::ALL.iter().position(|known| known.name() == *step)));
+    all
+}

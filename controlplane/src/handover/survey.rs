@@ -1,0 +1,297 @@
+//! Looks at everything that a hand-over needs to know: asks the control plane, reads the files. Changes nothing, and works while
+//! mirroring goes on.
+
+mod files;
+pub mod resolve;
+
+pub use files::{device_of, log_dir};
+
+use crate::cli::Failure;
+use crate::client::Client;
+use crate::clock::now_ms;
+use crate::handover::facts::{Facts, Files, Node, Partition, Shape, Source, Topic};
+use crate::mirror::internal::FOLLOWED;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use twinlog_proto::assignment::{self, Assignment};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::messages::describe_acls::DescribeAclsRequest;
+use twinlog_proto::messages::describe_configs::{DescribeConfigsRequest, DescribeConfigsResource};
+use twinlog_proto::messages::describe_mirrors::{
+    DescribeMirrorsRequest, DescribedMirror, PartitionDetail, TopicPartitions,
+};
+use twinlog_proto::messages::sync_mirror::SyncMirrorRequest;
+use twinlog_proto::security::acl::{AclBinding, Codes};
+use twinlog_proto::security::codes::CODE_ANY;
+
+/// Resource type of a topic in requests about settings.
+const RESOURCE_TOPIC: i8 = 2;
+/// Where a setting comes from that was made for the topic.
+const FROM_TOPIC: i8 = 1;
+
+/// What is looked at.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// The mirror.
+    pub mirror: &'a str,
+    /// Topics by name; none for all.
+    pub topics: &'a [String],
+    /// The state directory.
+    pub state: &'a Path,
+    /// What was found of the node.
+    pub node: &'a Node,
+}
+
+/// Looks.
+///
+/// # Errors
+/// When the control plane does not answer, does not know the mirror or a topic, or its assignment cannot be read.
+pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> {
+    let answers = source_answers(client, asked.mirror)?;
+    let described = describe(client, asked.mirror, &[])?;
+    let assignment = read_assignment(asked.state, asked.mirror)?;
+    let (chosen, left) = choose(&described.topics, asked.topics)?;
+    let names: Vec<String> = chosen.iter().map(|topic| topic.topic_name.clone()).collect();
+    let mut configs = topic_configs(client, &names)?;
+    let directories = directories(&assignment);
+    let topics: Vec<Topic> = chosen
+        .into_iter()
+        .map(|topic| {
+            let shape = shape(&assignment, &topic.topic_name);
+            let configs = configs.remove(&topic.topic_name).unwrap_or_default();
+            self::topic(topic, shape, configs, &directories)
+        })
+        .collect();
+    let resolution = resolve::resolve(&topics, now_ms());
+    Ok(Facts {
+        mirror: asked.mirror.to_owned(),
+        source: Source {
+            cluster_id: described.source_cluster_id.filter(|id| !id.is_empty()),
+            bootstrap: described.source_bootstrap,
+            answers,
+            answered_at_ms: Some(described.source_answered_at_ms).filter(|at| *at >= 0),
+        },
+        topics,
+        left,
+        acls: acls(client, asked.mirror)?,
+        resolution,
+        node: asked.node.clone(),
+        user: rustix::process::geteuid().as_raw(),
+        now_ms: now_ms(),
+    })
+}
+
+/// The mirror as the control plane describes it; only `topics` when there are any.
+///
+/// # Errors
+/// When the control plane does not answer, or does not know the mirror.
+pub fn describe(client: &mut Client, mirror: &str, topics: &[String]) -> Result<DescribedMirror, Failure> {
+    let request = DescribeMirrorsRequest {
+        mirror_names: Some(vec![mirror.to_owned()]),
+        topic_names: topics.to_vec(),
+        ..DescribeMirrorsRequest::default()
+    };
+    let mut answer = client.ask(&request)?;
+    let unknown = |code: ErrorCode| {
+        let words = answer.error_message.clone().unwrap_or_else(|| "the control plane does not know it".to_owned());
+        Failure::new(
+            format_args!("mirror {mirror} is not described"),
+            format_args!("{words} ({})", code.name()),
+            "`twinlog mirrors list` shows the names",
+        )
+    };
+    if answer.error_code != 0 {
+        return Err(unknown(ErrorCode(answer.error_code)));
+    }
+    match answer.mirrors.pop() {
+        Some(described) if described.error_code == 0 => Ok(described),
+        Some(described) => Err(unknown(ErrorCode(described.error_code))),
+        None => Err(unknown(ErrorCode::UNKNOWN_CLUSTER_MIRROR)),
+    }
+}
+
+/// Has the control plane ask the source now.
+fn source_answers(client: &mut Client, mirror: &str) -> Result<Result<(), String>, Failure> {
+    let what = vec!["topics".to_owned()];
+    let answer = client.ask(&SyncMirrorRequest { mirror_name: mirror.to_owned(), what, dry_run: true })?;
+    let refused = |code: i16, message: Option<String>| {
+        message.unwrap_or_else(|| format!("the control plane says {}", ErrorCode(code)))
+    };
+    if answer.error_code != 0 {
+        let words = refused(answer.error_code, answer.error_message);
+        return Err(Failure::told(format_args!("mirror {mirror} is not looked at"), words));
+    }
+    let failed = answer.kinds.into_iter().find(|kind| kind.error_code != 0);
+    Ok(failed.map_or(Ok(()), |kind| Err(refused(kind.error_code, kind.error_message))))
+}
+
+/// The assignment of a mirror: it says where the files are.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn read_assignment(state: &Path, mirror: &str) -> Result<Assignment, Failure> {
+    let path = state.join(assignment::FOLDER).join(assignment::file_name(mirror));
+    let unusable = |cause: &dyn std::fmt::Display| {
+        Failure::new(
+            format_args!("the files of mirror {mirror} are not known: {}", path.display()),
+            cause,
+            "run this on the host of `twinlog up`, with its --state, as a user who may read it",
+        )
+    };
+    let bytes = std::fs::read(&path).map_err(|cause| unusable(&cause))?;
+    assignment::decode(&bytes).map_err(|cause| unusable(&cause))
+}
+
+/// The topics that are handed over, and the names of the others. Internal topics come along with all of them only.
+fn choose(described: &[TopicPartitions], wanted: &[String]) -> Result<(Vec<TopicPartitions>, Vec<String>), Failure> {
+    let known: BTreeSet<&str> = described.iter().map(|topic| topic.topic_name.as_str()).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name.as_str())) {
+        return Err(Failure::new(
+            format_args!("topic {unknown} is not handed over"),
+            "the mirror does not have it",
+            "`twinlog mirrors describe` shows its topics",
+        ));
+    }
+    let is_chosen = |topic: &&TopicPartitions| {
+        wanted.is_empty() || wanted.contains(&topic.topic_name) || FOLLOWED.contains(&topic.topic_name.as_str())
+    };
+    let chosen: Vec<TopicPartitions> = described.iter().filter(is_chosen).cloned().collect();
+    let left = described.iter().filter(|topic| !is_chosen(topic)).map(|topic| topic.topic_name.clone()).collect();
+    if chosen.iter().all(|topic| FOLLOWED.contains(&topic.topic_name.as_str())) {
+        return Err(Failure::new(
+            "nothing is handed over",
+            "the mirror has no topics",
+            "`twinlog topics start MIRROR --topic T` starts some",
+        ));
+    }
+    Ok((chosen, left))
+}
+
+type Directories<'a> = BTreeMap<(&'a str, i32), &'a str>;
+
+fn directories(assignment: &Assignment) -> Directories<'_> {
+    let partitions = assignment.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |p| (topic, p)));
+    partitions.map(|(topic, p)| ((topic.name.as_str(), p.index), p.data_directory.as_str())).collect()
+}
+
+fn shape(assignment: &Assignment, name: &str) -> Shape {
+    let defaults = crate::mirror::catalog::TopicSettings::default();
+    let known = assignment.topics.iter().find(|topic| topic.name == name);
+    Shape {
+        segment_bytes: known.map_or(defaults.segment_bytes, |topic| topic.segment_bytes),
+        segment_index_bytes: known.map_or(defaults.segment_index_bytes, |topic| topic.segment_index_bytes),
+        index_interval_bytes: known.map_or(defaults.index_interval_bytes, |topic| topic.index_interval_bytes),
+    }
+}
+
+fn topic(
+    described: TopicPartitions,
+    shape: Shape,
+    configs: BTreeMap<String, String>,
+    directories: &Directories<'_>,
+) -> Topic {
+    let name = described.topic_name;
+    let mut partitions: Vec<Partition> = described
+        .partitions
+        .into_iter()
+        .map(|detail| {
+            let files = match directories.get(&(name.as_str(), detail.partition_index)) {
+                Some(data) => look(Path::new(data), &name, &detail),
+                None => Err("it has no directory yet".to_owned()),
+            };
+            partition(detail, files)
+        })
+        .collect();
+    partitions.sort_by_key(|partition| partition.index);
+    let (id, handed_over_to) = (described.topic_id, described.handed_over_to);
+    Topic { name, id, shape, configs, handed_over_to, partitions }
+}
+
+/// The files up to what is on disk for sure; of a stopped log all of them.
+fn look(data: &Path, topic: &str, detail: &PartitionDetail) -> Result<Files, String> {
+    let limit = match (known(detail.flushed_offset), known(detail.last_mirror_offset)) {
+        (_, Some(last)) if detail.state == "STOPPED" => last,
+        (Some(flushed), _) => flushed,
+        (None, _) => i64::MAX,
+    };
+    files::look(data, topic, detail.partition_index, limit)
+}
+
+fn partition(detail: PartitionDetail, files: Result<Files, String>) -> Partition {
+    Partition {
+        index: detail.partition_index,
+        state: detail.state,
+        error: detail.error_message,
+        source_end: known(detail.source_offset),
+        end: known(detail.destination_offset),
+        flushed: known(detail.flushed_offset),
+        lag: known(detail.lag),
+        lag_bytes: known(detail.lag_bytes),
+        lag_ms: known(detail.lag_ms),
+        last_mirrored: known(detail.last_mirror_offset).map(|offset| (offset, detail.last_mirror_epoch)),
+        leader_epoch: (detail.leader_epoch >= 0).then_some(detail.leader_epoch),
+        files,
+    }
+}
+
+/// On the wire -1 stands for "unknown".
+fn known(value: i64) -> Option<i64> {
+    (value >= 0).then_some(value)
+}
+
+/// The settings that were made for the topics, at the source or here.
+fn topic_configs(client: &mut Client, names: &[String]) -> Result<BTreeMap<String, BTreeMap<String, String>>, Failure> {
+    let resource = |name: &String| DescribeConfigsResource {
+        resource_type: RESOURCE_TOPIC,
+        resource_name: name.clone(),
+        configuration_keys: None,
+    };
+    let resources = names.iter().map(resource).collect();
+    let answer = client.ask(&DescribeConfigsRequest { resources, ..DescribeConfigsRequest::default() })?;
+    let mut all = BTreeMap::new();
+    for result in answer.results {
+        if result.error_code != 0 {
+            let words = result.error_message.unwrap_or_else(|| ErrorCode(result.error_code).to_string());
+            let what = format!("the settings of topic {} are not known", result.resource_name);
+            return Err(Failure::told(what, words));
+        }
+        let made = result.configs.into_iter().filter(|config| config.config_source == FROM_TOPIC);
+        all.insert(result.resource_name, made.filter_map(|config| Some((config.name, config.value?))).collect());
+    }
+    Ok(all)
+}
+
+/// The access rules for stock resources: those of the source, and those made here.
+fn acls(client: &mut Client, mirror: &str) -> Result<Vec<AclBinding>, Failure> {
+    let mut all = BTreeSet::new();
+    for origin in [mirror, crate::mirror::acls::MADE_HERE] {
+        let answer = client.ask(&DescribeAclsRequest {
+            resource_type_filter: CODE_ANY,
+            resource_name_filter: None,
+            pattern_type_filter: CODE_ANY,
+            principal_filter: None,
+            host_filter: None,
+            operation: CODE_ANY,
+            permission_type: CODE_ANY,
+            origin_mirror: origin.to_owned(),
+        })?;
+        if answer.error_code != 0 {
+            let words = answer.error_message.unwrap_or_else(|| ErrorCode(answer.error_code).to_string());
+            return Err(Failure::told("the access rules are not known", words));
+        }
+        for resource in answer.resources {
+            for acl in resource.acls {
+                let codes = Codes {
+                    resource_type: resource.resource_type,
+                    pattern_type: resource.pattern_type,
+                    operation: acl.operation,
+                    permission: acl.permission_type,
+                };
+                let binding = AclBinding::from_codes(codes, &resource.resource_name, &acl.principal, &acl.host);
+                let unknown = |bad| Failure::new("an access rule cannot be handed over", bad, "remove it first");
+                all.insert(binding.map_err(unknown)?);
+            }
+        }
+    }
+    Ok(all.into_iter().collect())
+}

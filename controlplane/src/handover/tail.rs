@@ -1,0 +1,188 @@
+//! The producers of a partition at its end: the newest snapshot, and the batches behind it. Reads headers alone, besides markers.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use twinlog_proto::records::batch::{BatchHeader, HEADER_BYTES, MAGIC_V2};
+use twinlog_proto::records::batches::{BatchEvent, BatchLimits, BatchWalker, EndMarker};
+use twinlog_proto::storage::names::{self, FileKind};
+use twinlog_proto::storage::offset_index::{ENTRY_BYTES, OffsetIndex};
+use twinlog_proto::storage::producer_state::ProducerState;
+
+/// Largest control batch that is read: real ones have about 80 bytes.
+const MARKER_BYTES_MAX: usize = 64 << 10;
+
+/// What the end of a log says.
+#[derive(Debug)]
+pub struct Tail {
+    /// The producers.
+    pub state: ProducerState,
+    /// The offset of the snapshot that was used.
+    pub snapshot: Option<i64>,
+    /// Base offset of the first segment.
+    pub first_base: i64,
+    /// The offset after the last batch below the limit.
+    pub end: i64,
+    /// The last batch below the limit, as base offset, last offset and CRC.
+    pub last: Option<Sample>,
+    /// The first batch of the first segment that was read.
+    pub first: Option<Sample>,
+}
+
+/// A batch by which a log is known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sample {
+    /// First offset.
+    pub base_offset: i64,
+    /// Last offset.
+    pub last_offset: i64,
+    /// CRC-32C as it stands in the batch.
+    pub crc: u32,
+}
+
+impl From<&BatchHeader> for Sample {
+    fn from(header: &BatchHeader) -> Self {
+        Self { base_offset: header.base_offset, last_offset: header.last_offset(), crc: header.crc }
+    }
+}
+
+/// Reads the end of the log in `directory`, as far as batches lie below offset `limit`.
+///
+/// # Errors
+/// When a file cannot be read, or there is no segment.
+pub fn read(directory: &Path, limit: i64) -> io::Result<Tail> {
+    let (mut bases, mut snapshots) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let Some(file) = name.to_str().and_then(names::parse_file_name).filter(|file| file.leftover.is_none()) else {
+            continue;
+        };
+        match file.kind {
+            FileKind::Log => bases.push(file.offset),
+            FileKind::Snapshot => snapshots.push(file.offset),
+            _ => {}
+        }
+    }
+    bases.sort_unstable();
+    snapshots.sort_unstable();
+    let Some(first_base) = bases.first().copied() else {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "there is no segment file in it"));
+    };
+    let mut tail =
+        Tail { state: ProducerState::new(), snapshot: None, first_base, end: first_base, last: None, first: None };
+    for offset in snapshots.into_iter().rev().filter(|offset| (first_base..=limit).contains(offset)) {
+        // A damaged one is passed over, as a broker does.
+        let bytes = fs::read(directory.join(names::file_name(offset, FileKind::Snapshot)))?;
+        if let Ok(state) = ProducerState::load(&bytes, None) {
+            (tail.state, tail.snapshot) = (state, Some(offset));
+            break;
+        }
+    }
+    tail.first = first_batch(directory, first_base)?;
+    let from = tail.snapshot.unwrap_or(first_base);
+    // The last batch is wanted too, also when the snapshot is the log's end.
+    let begin = bases.partition_point(|base| *base < from).saturating_sub(1);
+    for base in &bases[begin..] {
+        segment(directory, *base, from, limit, &mut tail)?;
+    }
+    Ok(tail)
+}
+
+fn first_batch(directory: &Path, base: i64) -> io::Result<Option<Sample>> {
+    let file = File::open(directory.join(names::file_name(base, FileKind::Log)))?;
+    Ok(header_at(&file, 0)?.map(|header| Sample::from(&header)))
+}
+
+/// Takes the batches of a segment: those from `from` on count for the producers.
+fn segment(directory: &Path, base: i64, from: i64, limit: i64, tail: &mut Tail) -> io::Result<()> {
+    let file = File::open(directory.join(names::file_name(base, FileKind::Log)))?;
+    let mut position = near(directory, base, from);
+    while let Some(header) = header_at(&file, position)?.filter(|header| header.next_offset() <= limit) {
+        if header.base_offset >= from {
+            let marker = if header.is_control() { marker_at(&file, position, &header)? } else { None };
+            tail.state.update(&header, marker);
+        }
+        tail.end = tail.end.max(header.next_offset());
+        tail.last = Some(Sample::from(&header));
+        position += header.size_bytes() as u64;
+    }
+    Ok(())
+}
+
+/// A position of the segment from which `offset` is not far; 0 when its index does not help. An index of a log that is being
+/// written may end in zeros.
+fn near(directory: &Path, base: i64, offset: i64) -> u64 {
+    let Ok(mut bytes) = fs::read(directory.join(names::file_name(base, FileKind::OffsetIndex))) else { return 0 };
+    let used = bytes.chunks_exact(ENTRY_BYTES).take_while(|entry| entry.iter().any(|byte| *byte != 0)).count();
+    bytes.truncate(used * ENTRY_BYTES);
+    // One batch before what is asked for, so that the last batch of the log is seen.
+    OffsetIndex::parse(&bytes, base).map_or(0, |index| u64::from(index.lookup(offset.saturating_sub(1))))
+}
+
+fn header_at(file: &File, position: u64) -> io::Result<Option<BatchHeader>> {
+    let mut bytes = [0; HEADER_BYTES];
+    match file.read_exact_at(&mut bytes, position) {
+        Ok(()) => {}
+        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(cause) => return Err(cause),
+    }
+    let header = BatchHeader::parse(&bytes);
+    let is_batch = header.magic == MAGIC_V2 && header.size_bytes() >= HEADER_BYTES && header.last_offset_delta >= 0;
+    Ok(is_batch.then_some(header))
+}
+
+fn marker_at(file: &File, position: u64, header: &BatchHeader) -> io::Result<Option<EndMarker>> {
+    let size = header.size_bytes();
+    if size > MARKER_BYTES_MAX {
+        return Err(io::Error::other(format!("the control batch at offset {} has {size} bytes", header.base_offset)));
+    }
+    let mut bytes = vec![0; size];
+    file.read_exact_at(&mut bytes, position)?;
+    let mut walker = BatchWalker::new(BatchLimits { batch_bytes_max: MARKER_BYTES_MAX });
+    let mut rest = bytes.as_slice();
+    loop {
+        let fed = walker.feed(rest).map_err(|cause| {
+            io::Error::other(format!("the control batch at offset {} is damaged: {cause}", header.base_offset))
+        })?;
+        rest = &rest[fed.consumed..];
+        match fed.event {
+            Some(BatchEvent::Batch { marker, .. }) => return Ok(marker),
+            None if rest.is_empty() => return Ok(None),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/golden/log-4.2/golden-0");
+
+    #[test]
+    fn the_end_of_a_brokers_log_is_found_with_and_without_its_snapshots() {
+        let directory = Path::new(LOG);
+        let whole = read(directory, i64::MAX).unwrap();
+        assert_eq!((whole.end, whole.last.unwrap().last_offset), (1155, 1154));
+        let bare = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(directory).unwrap().flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "log") {
+                fs::copy(entry.path(), bare.path().join(entry.file_name())).unwrap();
+            }
+        }
+        let scanned = read(bare.path(), i64::MAX).unwrap();
+        assert_eq!((scanned.end, scanned.last, scanned.snapshot), (whole.end, whole.last, None));
+        assert_eq!(scanned.first, whole.first);
+        // Below the limit only.
+        let limit = whole.last.unwrap().base_offset;
+        assert_eq!(read(directory, limit).unwrap().end, limit);
+    }
+
+    #[test]
+    fn a_directory_without_segments_is_refused() {
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(read(empty.path(), i64::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,220 @@
+//! The node that is promoted into: looked at, laid out, told of the topics, marked as cleanly closed; and all of that taken back.
+
+use crate::cli::Failure;
+use crate::clock::now_ms;
+use crate::files;
+use crate::handover::facts::Node as Found;
+use crate::handover::identity::{self, Identity, IdentityPartition, IdentityTopic};
+use crate::handover::journal::{self, Acl, Journal, Topic};
+use crate::handover::layout::{self, Asked, Layout};
+use crate::handover::node::Node;
+use crate::handover::problem::Problem;
+use crate::handover::release::Release;
+use crate::handover::survey;
+use crate::random;
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use twinlog_proto::security::acl::{AclBinding, Codes};
+use twinlog_proto::storage::{clean_shutdown, names};
+
+/// The leader epochs that the node is told stand this far above all that anybody has seen; its start adds two.
+const EPOCH_MARGIN: i32 = 10;
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem.what, problem.why, problem.remedy)
+    }
+}
+
+/// Looks at the node of `properties`; what keeps it from being laid out is among its problems. `data` are the data directories of the
+/// mirror.
+///
+/// # Errors
+/// When `release` is none, or a directory cannot be read.
+pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Result<Found, Failure> {
+    let asked = Asked { release: parse(release)?, cluster_id: None };
+    let node = match layout::read_node(properties) {
+        Ok(node) => node,
+        Err(problems) => {
+            return Ok(Found {
+                properties: properties.to_owned(),
+                id: -1,
+                cluster_id: None,
+                release: None,
+                unformatted: Vec::new(),
+                log_dirs: Vec::new(),
+                problems,
+                plaintext: None,
+            });
+        }
+    };
+    let layout = Layout::look(&node, &asked);
+    let log_dirs = node.log_dirs.iter().map(|path| {
+        survey::log_dir(path, data).map_err(|cause| {
+            let remedy = "run this as the user of the broker, or as root";
+            Failure::new(format_args!("{} cannot be looked at", path.display()), cause, remedy)
+        })
+    });
+    let log_dirs = log_dirs.collect::<Result<_, _>>()?;
+    let mut problems = layout.problems.clone();
+    problems.extend(layout.foreign_partitions(&HashSet::new()));
+    let formatted = layout.cluster_id.is_some();
+    Ok(Found {
+        properties: properties.to_owned(),
+        id: node.id,
+        release: layout.bootstrap.as_ref().filter(|_| formatted).map(|bootstrap| bootstrap.release.to_string()),
+        cluster_id: layout.cluster_id,
+        unformatted: layout.directories.into_iter().filter(|dir| dir.id.is_none()).map(|dir| dir.path).collect(),
+        log_dirs,
+        problems,
+        plaintext: node.plaintext(),
+    })
+}
+
+fn parse(release: Option<&str>) -> Result<Option<Release>, Failure> {
+    release.map(str::parse).transpose().map_err(|cause| {
+        Failure::usage(format_args!("--release {}: {cause}", release.unwrap_or_default()), "give one as 4.1")
+    })
+}
+
+/// The node as it is now, by the journal.
+fn now(journal: &Journal) -> Result<(Node, Layout, Asked), Failure> {
+    let node = layout::read_node(&journal.to).map_err(first)?;
+    let asked = Asked { release: parse(journal.release.as_deref())?, cluster_id: Some(journal.cluster_id.clone()) };
+    let layout = Layout::look(&node, &asked);
+    Ok((node, layout, asked))
+}
+
+fn first(problems: Vec<Problem>) -> Failure {
+    let problem = problems.into_iter().next();
+    problem.map_or_else(|| Failure::new("the node", "it cannot be read", "look at its properties"), Failure::from)
+}
+
+/// A cluster id that nobody has.
+#[must_use]
+pub fn new_cluster_id() -> String {
+    random::uuid().to_string()
+}
+
+/// Makes a log directory that is not there.
+///
+/// # Errors
+/// As the file system says.
+pub fn make_dir(path: &Path) -> Result<(), Failure> {
+    let made = fs::create_dir_all(path).and_then(|()| files::sync_folder(path.parent().unwrap_or(Path::new("/"))));
+    made.map_err(|cause| {
+        Failure::new(
+            format_args!("the log directory {} cannot be made", path.display()),
+            cause,
+            "make it for the broker's user",
+        )
+    })
+}
+
+/// Gives the node its identity, where it has none.
+///
+/// # Errors
+/// When something of it keeps it from being laid out, or a file cannot be written.
+pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
+    let (node, layout, asked) = now(journal)?;
+    if let Some(problem) = layout.problems.first() {
+        return Err(problem.clone().into());
+    }
+    identity::format(&node, &layout, &asked)?;
+    Ok(())
+}
+
+/// Writes what the node's metadata begins with; gives how many records it has. What the format tool wrote is kept in `state`.
+///
+/// # Errors
+/// When something keeps the node from being laid out, or the file cannot be written.
+pub fn identify(journal: &Journal, state: &Path) -> Result<usize, Failure> {
+    let (node, layout, _) = now(journal)?;
+    let identity = Identity {
+        next_producer_id: journal.next_producer_id,
+        topics: journal.topics.iter().map(|topic| self::topic(journal, topic)).collect(),
+        acls: journal.acls.iter().map(binding).collect::<Result<_, _>>()?,
+        ..Identity::default()
+    };
+    let file = identity::build(&node, &layout, &identity, now_ms(), random::uuid)?;
+    identity::write(&file, &keep(journal, state))?;
+    Ok(file.records)
+}
+
+fn topic(journal: &Journal, topic: &Topic) -> IdentityTopic {
+    let partition = |partition: &journal::Partition| IdentityPartition {
+        index: partition.partition,
+        leader_epoch: partition.epoch_max.max(0).saturating_add(EPOCH_MARGIN),
+        directory: journal.log_dirs[partition.to].clone(),
+    };
+    IdentityTopic {
+        name: topic.topic.clone(),
+        id: topic.topic_id.parse().unwrap_or_default(),
+        configs: topic.configs.clone(),
+        partitions: topic.partitions.iter().map(partition).collect(),
+    }
+}
+
+fn binding(acl: &Acl) -> Result<AclBinding, Failure> {
+    let codes = Codes {
+        resource_type: acl.resource_type,
+        pattern_type: acl.pattern_type,
+        operation: acl.operation,
+        permission: acl.permission_type,
+    };
+    AclBinding::from_codes(codes, &acl.resource_name, &acl.principal, &acl.host)
+        .map_err(|bad| Failure::new("an access rule of the journal is none", bad, "take everything back with --undo"))
+}
+
+/// Where the format tool's file is kept.
+fn keep(journal: &Journal, state: &Path) -> PathBuf {
+    state.join(journal::FOLDER).join(format!("{}-format.checkpoint", journal.mirror))
+}
+
+/// Takes back what [`lay_out`] and [`identify`] did.
+///
+/// # Errors
+/// When a file cannot be written or removed.
+pub fn forget(journal: &Journal, state: &Path) -> Result<(), Failure> {
+    let (node, layout, _) = now(journal)?;
+    let file = match layout.bootstrap {
+        Some(bootstrap) => bootstrap.file,
+        None => node.metadata_log_dir.join(twinlog_proto::storage::kraft::BOOTSTRAP_CHECKPOINT),
+    };
+    let made: Vec<PathBuf> = journal.unformatted.iter().map(|dir| dir.join(names::META_PROPERTIES)).collect();
+    Ok(identity::undo(&file, &keep(journal, state), &made)?)
+}
+
+/// Says to the broker that everything in these directories is as it should be. The last thing of all.
+///
+/// # Errors
+/// As the file system says.
+pub fn mark_clean(log_dirs: &[PathBuf]) -> Result<(), Failure> {
+    let mark =
+        |dir: &PathBuf| files::replace(&dir.join(names::CLEAN_SHUTDOWN), clean_shutdown::to_text(None).as_bytes());
+    log_dirs.iter().try_for_each(mark).map_err(|cause| {
+        Failure::new("the clean marker cannot be written", cause, "mend it, then run the same command again")
+    })
+}
+
+/// Whether the marker is there: a broker takes it away as soon as it loads its logs.
+#[must_use]
+pub fn is_marked_clean(log_dir: &Path) -> bool {
+    log_dir.join(names::CLEAN_SHUTDOWN).exists()
+}
+
+/// Takes the markers away.
+///
+/// # Errors
+/// As the file system says.
+pub fn unmark_clean(log_dirs: &[PathBuf]) -> Result<(), Failure> {
+    let unmark = |dir: &PathBuf| match fs::remove_file(dir.join(names::CLEAN_SHUTDOWN)) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.and_then(|()| files::sync_folder(dir)),
+    };
+    log_dirs.iter().try_for_each(unmark).map_err(|cause| {
+        Failure::new("the clean marker cannot be removed", cause, "mend it, then run the same command again")
+    })
+}
