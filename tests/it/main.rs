@@ -22,6 +22,7 @@ mod mirror_everything;
 mod open_transactions;
 mod operating;
 mod planes_die_alone;
+mod promote;
 mod restarts_at_scale;
 mod source_changes;
 mod source_folders_on_a_standby;
