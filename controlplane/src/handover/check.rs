@@ -165,7 +165,20 @@ fn identities(journal: &Journal, metadata: &MetadataResponse, checked: &mut Chec
 
 type Offsets = BTreeMap<(String, i32), Result<i64, ErrorCode>>;
 
+/// The offsets once the broker leads every partition itself, or when time is up: the controller says so a little earlier.
 fn list(client: &mut Client, journal: &Journal, timestamp: i64, isolation_level: i8) -> Result<Offsets, Failure> {
+    let begun = Instant::now();
+    loop {
+        let offsets = list_now(client, journal, timestamp, isolation_level)?;
+        let moving = offsets.values().any(|found| found.as_ref().is_err_and(|code| code.is_retriable()));
+        if !moving || begun.elapsed() >= SETTLE_TIME_MAX {
+            return Ok(offsets);
+        }
+        sleep(POLL);
+    }
+}
+
+fn list_now(client: &mut Client, journal: &Journal, timestamp: i64, isolation_level: i8) -> Result<Offsets, Failure> {
     let partition =
         |p: &Partition| ListOffsetsPartition { partition_index: p.partition, timestamp, ..Default::default() };
     let topic = |t: &Topic| ListOffsetsTopic {
@@ -272,7 +285,15 @@ fn groups(client: &mut Client, journal: &Journal, checked: &mut Checked) -> Resu
     let mut committed = BTreeMap::new();
     for group in listed.groups {
         let wanted = OffsetFetchRequestGroup { group_id: group.group_id.clone(), topics: None, ..Default::default() };
-        let answer = client.ask(&OffsetFetchRequest { groups: vec![wanted], ..Default::default() }).map_err(unasked)?;
+        let request = OffsetFetchRequest { groups: vec![wanted], ..Default::default() };
+        let answer = loop {
+            let answer = client.ask(&request).map_err(unasked)?;
+            let loading = answer.groups.iter().any(|group| ErrorCode(group.error_code).is_retriable());
+            if !loading || begun.elapsed() >= SETTLE_TIME_MAX {
+                break answer;
+            }
+            sleep(POLL);
+        };
         checked.groups += 1;
         for found in answer.groups {
             if found.error_code != 0 {
