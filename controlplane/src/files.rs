@@ -66,7 +66,11 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            make_private(&entry.path())?;
+            match make_private(&entry.path()) {
+                // Such as the lost+found of a file system that is mounted here.
+                Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {}
+                other => other?,
+            }
         } else if kind.is_file() && entry.metadata()?.permissions().mode() & 0o077 != 0 {
             match std::fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE)) {
                 Err(cause) if cause.kind() != io::ErrorKind::PermissionDenied => return Err(cause),
