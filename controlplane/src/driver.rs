@@ -6,25 +6,26 @@
 //! durable state only.
 
 use crate::clock::now_ms;
-use crate::limits::{COMMIT_CHANGES_MAX, COMMIT_PARTITIONS_MAX, COMMIT_QUEUE_MAX, DECIDE_EVENTS_AT_A_TIME};
+use crate::limits::{
+    COMMIT_CHANGES_MAX, COMMIT_PARTITIONS_MAX, COMMIT_QUEUE_MAX, DECIDE_EVENTS_AT_A_TIME, STATE_LOG_PROBE,
+};
 use crate::metrics::tally::Tally;
 use crate::mirror::catalog::{Catalog, StateRecord};
 use crate::mirror::decide::{Decided, Draft, PartitionKey, Room};
 use crate::mirror::event::MirrorEvent;
 use crate::plane::sender::Sender;
 use crate::plane::view::{Slots, View};
-use crate::statelog::record;
-use crate::statelog::snapshot::{self, NotCompacted};
-use crate::statelog::writer::{LogWriter, Marks, WriteError};
+use crate::statelog::durable::Durable;
+use crate::statelog::writer::WriteError;
 use crate::steps::{self, Step};
 use crate::sync::book::Book;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tracing::{Level, debug, enabled, error, info, warn};
 use twinlog_proto::messages::describe_mirrors::NodeDetail;
 use twinlog_proto::mirror_state::MirrorState;
@@ -59,9 +60,7 @@ pub struct DriverTask {
     shared: Rc<Shared>,
     directories: Vec<String>,
     sender: Rc<Sender>,
-    log: Option<LogWriter>,
-    state: PathBuf,
-    compacted_bytes: u64,
+    log: Durable,
 }
 
 impl std::fmt::Debug for Driver {
@@ -80,12 +79,8 @@ impl std::fmt::Debug for DriverTask {
 pub struct Parts {
     /// As replayed.
     pub catalog: Catalog,
-    /// Its end.
-    pub log: LogWriter,
-    /// Bytes that the log would have right after a compaction.
-    pub compacted_bytes: u64,
-    /// Where the log and the assignments are.
-    pub state: PathBuf,
+    /// The log that it came from.
+    pub log: Durable,
     /// The data directories.
     pub directories: Vec<String>,
     /// Towards the data plane.
@@ -118,9 +113,7 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         shared: Rc::clone(&shared),
         directories: parts.directories,
         sender: parts.sender,
-        compacted_bytes: parts.compacted_bytes,
-        log: Some(parts.log),
-        state: parts.state,
+        log: parts.log,
     };
     (Driver { queue: sender, shared }, task)
 }
@@ -201,6 +194,24 @@ impl Driver {
     }
 }
 
+impl Shared {
+    /// The log could be written, or not: said once, shown as long as it lasts. A change that is too large is no trouble of the log.
+    fn note(&self, failure: Option<&WriteError>) {
+        if matches!(failure, Some(WriteError::TooLarge { .. })) {
+            return;
+        }
+        let why = failure.map(WriteError::to_string);
+        if *self.trouble.borrow() == why {
+            return;
+        }
+        match &why {
+            Some(why) => error!("no change is taken: {why}"),
+            None => info!("the state log can be written again; changes are taken"),
+        }
+        *self.trouble.borrow_mut() = why;
+    }
+}
+
 /// A change that is decided and not yet taken.
 struct Ready {
     events: Vec<MirrorEvent>,
@@ -211,7 +222,22 @@ impl DriverTask {
     /// Serves changes until all handles are gone.
     pub async fn run(mut self) {
         let mut arrived = Vec::new();
-        while self.queue.recv_many(&mut arrived, COMMIT_CHANGES_MAX).await > 0 {
+        loop {
+            let more = self.queue.recv_many(&mut arrived, COMMIT_CHANGES_MAX);
+            let in_trouble = self.shared.trouble.borrow().is_some();
+            let count = match in_trouble {
+                true => timeout(STATE_LOG_PROBE, more).await,
+                false => Ok(more.await),
+            };
+            match count {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(_idle) => {
+                    let outcome = self.log.probe().await;
+                    self.shared.note(outcome.as_ref().err());
+                    continue;
+                }
+            }
             let mut waiting = VecDeque::from(std::mem::take(&mut arrived));
             let mut held = None;
             while held.is_some() || !waiting.is_empty() {
@@ -225,7 +251,7 @@ impl DriverTask {
     async fn group(&mut self, waiting: &mut VecDeque<Decide>, mut held: Option<Ready>) -> Option<Ready> {
         let catalog = Rc::clone(&self.shared.catalog.borrow());
         let slots_max = self.shared.slots.slots_max();
-        let version_floor = self.log.as_ref().map_or(0, LogWriter::next_offset);
+        let version_floor = self.log.next_offset();
         let room = Room { directories: self.directories.clone(), slots_max, version_floor };
         let mut draft = Draft::new(&catalog, &room);
         let mut answers = Vec::with_capacity(waiting.len());
@@ -270,17 +296,10 @@ impl DriverTask {
         let is_end = records.iter().any(|record| matches!(record, StateRecord::LastMirrored { .. }));
         steps::passed(if is_end { Step::EndDecided } else { Step::ChangeDecided });
         let (began, count) = (Instant::now(), records.len());
-        let persisted = self.persist(records, is_end).await;
+        let persisted = self.log.persist(records, is_end).await;
         self.shared.tally.commits.count(began.elapsed(), count, persisted.is_ok());
-        let records = match persisted {
-            Ok(records) => records,
-            Err(cause) => {
-                error!(%cause, "a change could not be made durable");
-                *self.shared.trouble.borrow_mut() = Some(cause.to_string());
-                return Err(cause);
-            }
-        };
-        *self.shared.trouble.borrow_mut() = None;
+        self.shared.note(persisted.as_ref().err());
+        let records = persisted?;
         say_states(&records);
         let catalog = Rc::new(catalog);
         *self.shared.catalog.borrow_mut() = Rc::clone(&catalog);
@@ -292,56 +311,11 @@ impl DriverTask {
             self.sender.send(&catalog, &mirror).await;
         }
         self.shared.armed.borrow_mut().extend(armed);
-        self.compact_if_due(&catalog).await;
+        // What was decided is durable, whatever becomes of the log now.
+        if let Err(cause) = self.log.compact_if_due(&catalog).await {
+            self.shared.note(Some(&cause));
+        }
         Ok(())
-    }
-
-    /// Makes `records` durable, and gives them back.
-    async fn persist(&mut self, records: Vec<StateRecord>, is_end: bool) -> Result<Vec<StateRecord>, WriteError> {
-        let lost = || WriteError::Poisoned("its end was lost in an earlier failure".to_owned());
-        let mut log = self.log.take().ok_or_else(lost)?;
-        let written = tokio::task::spawn_blocking(move || {
-            log.mark(if is_end { Marks::END } else { Marks::CHANGE });
-            let result = log.append(now_ms(), &record::encode_all(&records));
-            (log, result.map(|_base_offset| records))
-        });
-        match written.await {
-            Ok((log, result)) => {
-                self.log = Some(log);
-                result
-            }
-            Err(cause) => Err(WriteError::Poisoned(cause.to_string())),
-        }
-    }
-
-    /// An empty log would not say where its offsets go on, so something has to be left.
-    async fn compact_if_due(&mut self, catalog: &Catalog) {
-        let Some(log) = self.log.take() else { return };
-        if !snapshot::is_due(log.size_bytes(), self.compacted_bytes) || catalog.facts() == 0 {
-            self.log = Some(log);
-            return;
-        }
-        let (state, catalog) = (self.state.clone(), catalog.clone());
-        let compacted = tokio::task::spawn_blocking(move || {
-            let result = snapshot::replace(&state, log.next_offset(), now_ms(), catalog.records());
-            (log, result)
-        });
-        match compacted.await {
-            Ok((old, Ok(log))) => {
-                info!(before_bytes = old.size_bytes(), after_bytes = log.size_bytes(), "compacted the state log");
-                self.compacted_bytes = log.size_bytes();
-                self.log = Some(log);
-            }
-            Ok((_, Err(cause @ NotCompacted::Unknown(_)))) => {
-                error!(%cause, "the state log takes nothing more until the control plane was started again");
-            }
-            Ok((old, Err(cause @ NotCompacted::OldStays(_)))) => {
-                warn!(%cause, "the state log could not be compacted; the long one stays in use");
-                self.compacted_bytes = old.size_bytes();
-                self.log = Some(old);
-            }
-            Err(cause) => error!(%cause, "the state log was lost"),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::steps::{self, Step};
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -68,17 +68,39 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
         if kind.is_dir() {
             match make_private(&entry.path()) {
                 // Such as the lost+found of a file system that is mounted here.
-                Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(cause) if cause.kind() == ErrorKind::PermissionDenied => {}
                 other => other?,
             }
         } else if kind.is_file() && entry.metadata()?.permissions().mode() & 0o077 != 0 {
             match std::fs::set_permissions(entry.path(), Permissions::from_mode(PRIVATE)) {
-                Err(cause) if cause.kind() != io::ErrorKind::PermissionDenied => return Err(cause),
+                Err(cause) if cause.kind() != ErrorKind::PermissionDenied => return Err(cause),
                 _ => {}
             }
         }
     }
     Ok(())
+}
+
+/// Removes what was written beside `path`, which takes space that may be needed.
+pub fn remove_aside(path: &Path) {
+    // It is overwritten the next time when it stays.
+    std::fs::remove_file(aside(path)).ok();
+}
+
+/// What a person can do about a file below STATE that cannot be written.
+#[must_use]
+pub fn remedy(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free space on the disk of STATE (--state); changes are taken again then, without a restart"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "the disk of STATE (--state) is read-only: see the kernel's log for why, stop twinlog, unmount it, check it (e2fsck), \
+             mount it and start twinlog"
+        }
+        ErrorKind::PermissionDenied => "give --state a directory that this user may write",
+        _ => "look at the disk of STATE (--state) and at the kernel's log",
+    }
 }
 
 fn aside(path: &Path) -> PathBuf {

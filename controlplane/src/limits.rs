@@ -97,6 +97,10 @@ pub const SNAPSHOT_BATCH_BYTES: usize = 1 << 20;
 pub const COMPACT_LOG_BYTES_MIN: u64 = 4 << 20;
 /// ... and this many times as large as after its last compaction.
 pub const COMPACT_GROWTH: u64 = 4;
+/// How often it is looked whether the state log can be written again after a change was refused ...
+pub const STATE_LOG_PROBE: Duration = Duration::from_secs(1);
+/// ... and the most bytes that are written for it.
+pub const PROBE_BYTES_MAX: usize = 1 << 20;
 /// Changes that are decided and made durable together.
 pub const COMMIT_CHANGES_MAX: usize = 256;
 /// Partitions that one change may start among others; a larger one is made durable by itself.

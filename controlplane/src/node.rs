@@ -25,6 +25,7 @@ use crate::server::http;
 use crate::server::listener;
 use crate::server::pages::Pages;
 use crate::server::{descriptors, dispatch};
+use crate::statelog::durable::Durable;
 use crate::statelog::load::{Loaded, load};
 use crate::statelog::writer;
 use crate::steps::{self, Step};
@@ -85,7 +86,7 @@ impl Node {
             warn!(offset, torn_bytes, "cutting off what a crash left of an unfinished write");
         }
         steps::passed(Step::StartReplayed);
-        let log = writer::open(&config.state, &replayed)?;
+        let log = Durable::new(config.state.clone(), writer::open(&config.state, &replayed)?, compacted_bytes);
         steps::passed(Step::StartOpened);
         let identity = Identity {
             cluster_id: cluster_id(&config.state)?,
@@ -94,13 +95,13 @@ impl Node {
         };
         warn_if_nobody_may_anything(&config.authorizer, &catalog);
         sender.restore(&catalog).map_err(|cause| {
-            Fatal::new("cannot write the assignments below --state", cause, "check its owner and free space")
+            let remedy = files::remedy(&cause);
+            Fatal::new("cannot write the assignments below --state", cause, remedy)
         })?;
         steps::passed(Step::StartRestored);
         let slots: Rc<dyn Slots> = Rc::<Link>::clone(&link);
         let directories = config.data.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
-        let state = config.state.clone();
-        let parts = Parts { catalog, log, compacted_bytes, state, directories, sender: Rc::clone(&sender), slots };
+        let parts = Parts { catalog, log, directories, sender: Rc::clone(&sender), slots };
         let (driver, task) = driver::new(parts);
         Ok(Self { config, driver, task, link, sender, identity, kafka, http, _lock: lock })
     }
@@ -198,23 +199,14 @@ fn warn_if_nobody_may_anything(authorizer: &Authorizer, catalog: &Catalog) {
 }
 
 fn lock(state: &Path) -> Result<File, Fatal> {
-    let unusable = |cause: &dyn std::fmt::Display| {
-        Fatal::new(
-            format_args!("the state directory {} is not usable", state.display()),
-            cause,
-            "give --state a directory that this user may write, with space left",
-        )
+    let unusable = |cause: std::io::Error| {
+        let remedy = files::remedy(&cause);
+        Fatal::new(format_args!("the state directory {} is not usable", state.display()), cause, remedy)
     };
-    std::fs::create_dir_all(state).map_err(|cause| unusable(&cause))?;
+    std::fs::create_dir_all(state).map_err(unusable)?;
     let path = state.join(LOCK_FILE);
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|cause| unusable(&cause))?;
-    files::make_private(state).map_err(|cause| unusable(&cause))?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(unusable)?;
+    files::make_private(state).map_err(unusable)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Fatal::new(
@@ -222,7 +214,7 @@ fn lock(state: &Path) -> Result<File, Fatal> {
             "another control plane runs on it",
             "stop that one, or give this one a --state of its own",
         )),
-        Err(cause) => Err(unusable(&cause)),
+        Err(cause) => Err(unusable(cause.into())),
     }
 }
 

@@ -13,6 +13,7 @@ mod demo;
 mod follow;
 mod from_scratch;
 mod full_disk;
+mod full_state_disk;
 mod genesis;
 mod hostile_memory;
 mod killed_at_every_step;

@@ -123,11 +123,14 @@ impl Sender {
     }
 
     fn put_off(&self, mirror: &str, cause: &io::Error) {
-        warn!(mirror, %cause, "an assignment cannot be written; free space in --state");
+        let remedy = files::remedy(cause);
+        // It is tried again many times a second, and said once.
+        if self.unwritten.borrow_mut().insert(mirror.to_owned()) {
+            warn!(mirror, %cause, "an assignment cannot be written; {remedy}");
+        }
         // Shown to everybody who may describe the node, who may not know of the mirror: the log names it.
-        let text = format!("the assignment of a mirror cannot be written: {cause}; free space in --state");
+        let text = format!("the assignment of a mirror cannot be written: {cause}; {remedy}");
         *self.trouble.borrow_mut() = Some(text);
-        self.unwritten.borrow_mut().insert(mirror.to_owned());
     }
 
     /// Takes the assignment of a deleted mirror away and says so.

@@ -1,6 +1,7 @@
 //! The state log: what is promised is in it before anyone is told.
 
 pub mod batch;
+pub mod durable;
 pub mod load;
 pub mod record;
 pub mod replay;

@@ -44,7 +44,10 @@ pub fn replace(
     facts: impl Iterator<Item = StateRecord>,
 ) -> Result<LogWriter, NotCompacted> {
     let path = log_path(state);
-    let (file, offset, size_bytes) = write_aside(&path, next_offset, now_ms, facts).map_err(NotCompacted::OldStays)?;
+    let (file, offset, size_bytes) = write_aside(&path, next_offset, now_ms, facts).map_err(|cause| {
+        files::remove_aside(&path);
+        NotCompacted::OldStays(cause)
+    })?;
     steps::passed(Step::SnapshotAside);
     files::put_in_place(&path, Step::SnapshotRenamed).map_err(NotCompacted::Unknown)?;
     steps::passed(Step::SnapshotDurable);
