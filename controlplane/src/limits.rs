@@ -97,6 +97,8 @@ pub const SNAPSHOT_BATCH_BYTES: usize = 1 << 20;
 pub const COMPACT_LOG_BYTES_MIN: u64 = 4 << 20;
 /// ... and this many times as large as after its last compaction.
 pub const COMPACT_GROWTH: u64 = 4;
+/// Records of the state log after which its recovery point is written again.
+pub const RECOVERY_POINT_RECORDS: i64 = 1_000;
 /// How often it is looked whether the state log can be written again after a change was refused ...
 pub const STATE_LOG_PROBE: Duration = Duration::from_secs(1);
 /// ... and the most bytes that are written for it.

@@ -27,6 +27,7 @@ use crate::server::pages::Pages;
 use crate::server::{descriptors, dispatch};
 use crate::statelog::durable::Durable;
 use crate::statelog::load::{Loaded, load};
+use crate::statelog::recovery_point::RecoveryPoint;
 use crate::statelog::writer;
 use crate::steps::{self, Step};
 use crate::sync;
@@ -81,12 +82,14 @@ impl Node {
         if let Some((file, version)) = sender.newer_than(&catalog, replayed.next_offset) {
             return Err(lost_changes(&config.state, &file, version));
         }
+        let point = RecoveryPoint::read(&config.state)?;
+        point.check(replayed.next_offset)?;
         let (offset, torn_bytes) = (replayed.next_offset, replayed.torn_bytes);
         if torn_bytes > 0 {
             warn!(offset, torn_bytes, "cutting off what a crash left of an unfinished write");
         }
         steps::passed(Step::StartReplayed);
-        let log = Durable::new(config.state.clone(), writer::open(&config.state, &replayed)?, compacted_bytes);
+        let log = Durable::new(config.state.clone(), writer::open(&config.state, &replayed)?, point, compacted_bytes);
         steps::passed(Step::StartOpened);
         let identity = Identity {
             cluster_id: cluster_id(&config.state)?,

@@ -10,6 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use twinlog_proto::messages::delete_mirror::DeleteMirrorRequest;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_twinlog-controlplane");
 
@@ -70,6 +71,67 @@ fn a_state_log_that_lost_what_was_answered_is_refused_and_left_as_it_is() {
     std::fs::remove_file(folder.path().join("state/assignments/dr.assignment")).unwrap();
     let control = ControlPlane::start(folder.path());
     assert!(control.partition("dr", "orders", 0).is_none(), "as the log says");
+}
+
+/// Without an assignment that is newer there is nothing in the log itself that shows the loss: a log of access control entries, or of
+/// mirrors that were deleted.
+#[test]
+fn a_state_log_that_lost_everything_is_refused_and_a_fresh_state_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::start(&[("orders", 1)]);
+    let control = ControlPlane::start(folder.path());
+    control.create("dr", &source.address);
+    let deleted = control.ask(&DeleteMirrorRequest { mirror_name: "dr".to_owned(), ..Default::default() });
+    assert_eq!(deleted.error_code, 0, "{deleted:?}");
+    control.kill();
+    // A start writes down how far the log was.
+    ControlPlane::start(folder.path()).kill();
+    let (directory, point) = (folder.path().join("state/__mirror_state"), "state-log-recovery-point");
+    let log = directory.join("00000000000000000000.log");
+    let whole = std::fs::read(&log).unwrap();
+    let words = ["has lost changes", "__mirror_state", point, "restore the log", "move"];
+    let second = whole.windows(8).rposition(|bytes| bytes == 1_i64.to_be_bytes()).unwrap();
+    for lost in [&[][..], &whole[..second]] {
+        std::fs::write(&log, lost).unwrap();
+        one_line(&mut ControlPlane::command(folder.path()), &words);
+        assert_eq!(std::fs::read(&log).unwrap(), lost, "left as it is");
+    }
+    std::fs::remove_file(&log).unwrap();
+    one_line(&mut ControlPlane::command(folder.path()), &words);
+    std::fs::remove_dir(&directory).unwrap();
+    one_line(&mut ControlPlane::command(folder.path()), &words);
+    assert!(!directory.exists(), "nothing is made");
+
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(&log, &whole).unwrap();
+    ControlPlane::start(folder.path()).kill();
+    std::fs::remove_file(&log).unwrap();
+    std::fs::remove_file(folder.path().join("state").join(point)).unwrap();
+    let control = ControlPlane::start(folder.path());
+    control.create("anew", &source.address);
+}
+
+#[test]
+fn an_older_copy_of_the_state_log_is_refused_with_the_remedy_and_the_newer_one_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::start(&[("orders", 1)]);
+    let log = folder.path().join("state/__mirror_state/00000000000000000000.log");
+    let control = ControlPlane::start(folder.path());
+    control.create("dr", &source.address);
+    control.kill();
+    let older = std::fs::read(&log).unwrap();
+    let control = ControlPlane::start(folder.path());
+    control.start_topics("dr", &["orders"]);
+    control.kill();
+    let newer = std::fs::read(&log).unwrap();
+
+    std::fs::write(&log, &older).unwrap();
+    let words = ["has lost changes", "dr.assignment has version", "restore the log from a newer copy", "move"];
+    one_line(&mut ControlPlane::command(folder.path()), &words);
+    assert_eq!(std::fs::read(&log).unwrap(), older, "left as it is");
+    std::fs::write(&log, &newer).unwrap();
+    let control = ControlPlane::start(folder.path());
+    assert!(control.partition("dr", "orders", 0).is_some(), "what was answered is there");
 }
 
 #[test]

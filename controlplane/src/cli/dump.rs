@@ -15,6 +15,7 @@ pub(super) use files::without_padding;
 use super::args::Dump;
 use super::failure::Failure;
 use super::output::{self, Fields, Lines};
+use crate::statelog::recovery_point;
 use crate::statelog::writer::LOG_DIRECTORY;
 use std::fmt;
 use std::path::Path;
@@ -78,6 +79,7 @@ impl Page<'_> {
             names::RECOVERY_POINTS | names::LOG_STARTS | names::HIGH_WATERMARKS | names::CLEANER_OFFSETS => {
                 self.offset_checkpoint()
             }
+            recovery_point::FILE => self.offset_checkpoint(),
             names::PARTITION_METADATA => self.partition_metadata(),
             names::META_PROPERTIES => self.meta_properties(),
             names::CLEAN_SHUTDOWN => self.clean_shutdown(),

@@ -4,6 +4,7 @@ pub mod batch;
 pub mod durable;
 pub mod load;
 pub mod record;
+pub mod recovery_point;
 pub mod replay;
 pub mod snapshot;
 pub mod writer;
