@@ -141,6 +141,9 @@ impl Config {
         let Some(state) = state else {
             return Err(missing("state directory", "--state DIR or `state` in section [node]"));
         };
+        let data: Vec<PathBuf> = data.iter().map(|folder| current.join(folder)).collect();
+        let state = current.join(state);
+        apart(&data, &state)?;
         let cp = text.controlplane;
         let retry = RetryRules {
             initial_ms: cp.retry_initial_ms.unwrap_or(limits::RETRY_INITIAL_MS),
@@ -162,8 +165,8 @@ impl Config {
             return Err(Fatal::new(what, format_args!("{refresh_ms} is too short or too long"), remedy));
         }
         Ok(Self {
-            data: data.iter().map(|folder| current.join(folder)).collect(),
-            state: current.join(state),
+            data,
+            state,
             listen: address("listen", flags.listen.as_deref().or(cp.listen.as_deref()).unwrap_or(LISTEN_DEFAULT))?,
             metrics: address("metrics", flags.metrics.as_deref().or(cp.metrics.as_deref()).unwrap_or(METRICS_DEFAULT))?,
             retry,
@@ -171,6 +174,21 @@ impl Config {
             authorizer: authorizer(cp.authorizer.as_deref(), cp.super_users)?,
             metrics_detail: Detail { topics: cp.metrics_per_topic, partitions: cp.metrics_per_partition },
         })
+    }
+}
+
+/// A stock broker does not start on a log directory with a folder in it that is no partition.
+fn apart(data: &[PathBuf], state: &Path) -> Result<(), Fatal> {
+    match data.iter().find(|folder| state.starts_with(folder)) {
+        None => Ok(()),
+        Some(folder) => Err(Fatal::new(
+            format_args!("the state directory {} is not usable", state.display()),
+            format_args!(
+                "it lies in the data directory {}, which could then be no broker's log directory",
+                folder.display()
+            ),
+            "give two folders side by side",
+        )),
     }
 }
 
@@ -271,5 +289,19 @@ mod tests {
         assert!(Config::from_flags(&flags, Path::new("/")).unwrap_err().to_string().contains("--state"));
         let flags = Flags { state: Some("s".into()), listen: Some("nowhere".into()), ..flags };
         assert!(Config::from_flags(&flags, Path::new("/")).unwrap_err().to_string().contains("listen"));
+    }
+
+    #[test]
+    fn the_state_directory_lies_outside_the_data_directories() {
+        let tried = |data: &str, state: &str| {
+            parse(&format!("[node]\ndata = ['/d0', '{data}']\nstate = '{state}'"), &Flags::default())
+        };
+        for (data, state) in [("/d", "/d"), ("/d", "/d/s"), ("d", "/here/d/./s"), ("d/", "d")] {
+            let refused = tried(data, state).unwrap_err().to_string();
+            assert!(refused.contains("two folders side by side"), "{data} {state}: {refused}");
+        }
+        for (data, state) in [("/d", "/s"), ("/s/d", "/s"), ("/d", "/data")] {
+            tried(data, state).unwrap();
+        }
     }
 }
