@@ -136,9 +136,11 @@ impl<'a> Access<'a> {
             ResourceType::Cluster => "cluster".to_owned(),
             kind => format!("{}:{name}", resource_word(kind)),
         };
+        // Whoever has not logged in is told from others by the address alone: without it everybody would be given the right.
+        let from = if principal == ANONYMOUS { format!(" --host {host}") } else { String::new() };
         let message = format!(
             "{principal} from {host} lacks {operation} on {resource_type} {name}; who administers the cluster can give it: \
-             `twinlog acls add --resource {option} --principal {principal} --operation {operation}`"
+             `twinlog acls add --resource {option} --principal {principal}{from} --operation {operation}`"
         );
         Refusal::new(denied_code(resource_type), message)
     }

@@ -90,6 +90,14 @@ fn a_refusal_names_the_caller_the_right_and_the_command_that_gives_it() {
     for part in ["User:a from 10.0.0.1 lacks ALTER on CLUSTER_MIRROR dr", "--resource mirror:dr", "--operation ALTER"] {
         assert!(refusal.message.contains(part), "{part}: {}", refusal.message);
     }
+    assert!(!refusal.message.contains("--host"), "{}", refusal.message);
+}
+
+#[test]
+fn the_command_for_a_caller_who_did_not_log_in_gives_the_right_to_its_address_alone() {
+    let (catalog, judged, caller) = (catalog(), judged(), caller(ANONYMOUS));
+    let refusal = Access::new(&judged, &catalog, &caller).need(Operation::Alter, MIRROR, "dr").unwrap_err();
+    assert!(refusal.message.contains("--principal User:ANONYMOUS --host 10.0.0.1 --operation"), "{}", refusal.message);
 }
 
 #[test]
