@@ -165,7 +165,7 @@ pub enum Mirrors {
         after_help = "Example:\n  twinlog mirrors create dr --source kafka-1:9092,kafka-2:9092 --set mirror.fetch.wait.max.ms=500"
     )]
     Create {
-        /// The mirror's name: 1 to 249 of letters, digits, `.`, `_`, `-`.
+        /// The mirror's name: 1 to 240 of letters, digits, `.`, `_`, `-`.
         name: String,
         /// Bootstrap servers of the source cluster.
         #[arg(long, value_name = "HOST:PORT[,HOST:PORT]")]

@@ -41,6 +41,18 @@ impl Failure {
         Self { text: format!("{what}: {which}"), exit: Exit::TimedOut }
     }
 
+    /// Whoever reads stdout has had enough, as `head` does: a failure for the exit code, of which nobody needs to be told.
+    #[must_use]
+    pub fn unheard() -> Self {
+        Self { text: String::new(), exit: Exit::Failed }
+    }
+
+    /// Whether there is something to say.
+    #[must_use]
+    pub fn has_words(&self) -> bool {
+        !self.text.is_empty()
+    }
+
     /// The exit code.
     #[must_use]
     pub fn exit(&self) -> Exit {

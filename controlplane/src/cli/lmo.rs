@@ -56,6 +56,12 @@ pub(super) fn run(args: &Lmo) -> Result<(), Failure> {
         }
     }
     print(&lines, args.ask.json)?;
+    match unstopped(&mirrors, &wanted) {
+        0 => {}
+        n => {
+            output::note(&format!("{n} partitions have not been stopped since they were started: their 0 says nothing"))
+        }
+    }
     if let Some(nobodys) = names.iter().find(|name| lines.iter().all(|line| line.topic != **name)) {
         return Err(Failure::new(
             format_args!("topic {nobodys} has no last mirrored offset"),
@@ -71,6 +77,18 @@ pub(super) fn run(args: &Lmo) -> Result<(), Failure> {
         )),
         None => Ok(()),
     }
+}
+
+/// Partitions among those asked for that have no last mirrored offset yet; the answer has 0 for them, as for one that was stopped empty.
+fn unstopped(mirrors: &[describe::Mirror], wanted: &BTreeMap<String, Vec<i32>>) -> usize {
+    let asked = |topic: &str, index| wanted.get(topic).is_none_or(|all| all.is_empty() || all.contains(&index));
+    let topics = mirrors.iter().flat_map(|mirror| &mirror.topics);
+    topics
+        .flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))
+        .filter(|(topic, partition)| {
+            partition.last_mirrored_offset.is_none() && asked(&topic.topic, partition.partition)
+        })
+        .count()
 }
 
 /// Topics by name, each with the partitions asked for; none means all.

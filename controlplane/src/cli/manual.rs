@@ -2,6 +2,7 @@
 
 use super::args::Twinlog;
 use super::failure::Failure;
+use super::output;
 use clap::CommandFactory;
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,9 +14,7 @@ use std::path::Path;
 pub(super) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Twinlog::command(), "twinlog", &mut text);
-    io::stdout()
-        .write_all(&text)
-        .map_err(|cause| Failure::new("stdout cannot be written", cause, "redirect it into a file that can be written"))
+    io::stdout().write_all(&text).map_err(output::gone)
 }
 
 /// Writes `twinlog.1`, `twinlog-up.1`, ... into `folder`.

@@ -163,7 +163,9 @@ fn list(ask: &Ask) -> Result<(), Failure> {
         })
         .collect();
     if rows.is_empty() {
-        return output::line("no mirrors; `twinlog mirrors create NAME --source HOST:PORT` makes one");
+        return output::line(
+            "no mirrors, or none that you may describe; `twinlog mirrors create NAME --source HOST:PORT` makes one",
+        );
     }
     output::table(&["MIRROR", "SOURCE", "SOURCE CLUSTER", "#TOPICS"], &rows)
 }
@@ -174,6 +176,13 @@ fn show(name: Option<&str>, topics: &[String], partitions: bool, ask: &Ask) -> R
         return output::json(&mirrors);
     }
     let count: usize = mirrors.iter().map(|mirror| mirror.summary.partitions).sum();
+    if let (0, Some(topic)) = (count, topics.first()) {
+        return Err(Failure::new(
+            format_args!("topic {topic} is not described"),
+            "no mirror has it",
+            "`twinlog mirrors describe` shows the topics of all mirrors",
+        ));
+    }
     if count == 0 {
         return output::line("no mirrored partitions; `twinlog topics start MIRROR --topic T` starts some");
     }

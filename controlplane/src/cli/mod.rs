@@ -84,6 +84,10 @@ fn connect(ask: &Ask) -> Result<Client, Failure> {
     if let Some(file) = &ask.command_config {
         check_command_config(file)?;
     }
+    if !ask.bootstrap_server.contains(':') {
+        let what = format_args!("--bootstrap-server {:?} names no port", ask.bootstrap_server);
+        return Err(Failure::usage(what, "write HOST:PORT, for example 127.0.0.1:9192"));
+    }
     // Some commands speak stock requests alone, and no command is meant for a stock broker.
     let client = Client::connect(&ask.bootstrap_server)?;
     client.need_mirrors()?;

@@ -126,6 +126,9 @@ pub(super) fn note(text: &str) {
 
 /// Prints why a command failed on stderr, in one line.
 pub(super) fn failure(failure: &Failure) {
+    if !failure.has_words() {
+        return;
+    }
     // When stderr is gone too there is nobody left to tell; the exit code still says it.
     drop(writeln!(io::stderr(), "twinlog: {failure}"));
 }
@@ -135,6 +138,10 @@ fn write(text: fmt::Arguments<'_>) -> Result<(), Failure> {
     out.write_fmt(text).and_then(|()| out.flush()).map_err(gone)
 }
 
-fn gone(cause: io::Error) -> Failure {
+/// Why nothing more can be printed.
+pub(super) fn gone(cause: io::Error) -> Failure {
+    if cause.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::unheard();
+    }
     Failure::new("stdout cannot be written", cause, "give the command a stdout that stays open")
 }

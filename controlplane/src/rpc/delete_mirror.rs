@@ -3,6 +3,7 @@
 use crate::limits::LEFT_ACLS_SHOWN_MAX;
 use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::MirrorEvent;
+use crate::mirror::internal::is_internal_name;
 use crate::rpc::{Refusal, Refused};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::delete_mirror::{DeleteMirrorRequest, DeleteMirrorResponse};
@@ -33,7 +34,9 @@ fn left(mirror: &Mirror) -> Vec<String> {
 }
 
 fn unfinished(name: &str, mirror: &Mirror) -> Option<Refusal> {
-    if let Some((topic, _)) = mirror.topics.iter().find(|(_, topic)| topic.facts.desired != Desired::Stop) {
+    // Internal topics stop with the last of the others: nobody can stop those that sort before them.
+    let mut left = mirror.topics.iter().filter(|(_, topic)| topic.facts.desired != Desired::Stop);
+    if let Some((topic, _)) = left.clone().find(|(name, _)| !is_internal_name(name)).or_else(|| left.next()) {
         let message = format!("mirror {name} still has topic {topic}; stop all its topics first");
         return Some(Refusal::new(ErrorCode::CLUSTER_MIRROR_NOT_EMPTY, message));
     }

@@ -68,7 +68,9 @@ pub(super) fn lines(snapshot: &Snapshot, now_ms: i64) -> Vec<Line> {
     }
     lines.push(plain(""));
     if snapshot.mirrors.is_empty() {
-        lines.push(plain("no mirrors; `twinlog mirrors create NAME --source HOST:PORT` makes one"));
+        lines.push(plain(
+            "no mirrors, or none that you may describe; `twinlog mirrors create NAME --source HOST:PORT` makes one",
+        ));
         return lines;
     }
     let heads = [
@@ -153,7 +155,7 @@ fn wrong_partition(mirror: &Summary, one: &Wrong) -> Line {
 fn next(fault: &str) -> &'static str {
     match fault {
         "gap" => "the offsets are lost unless another copy has them",
-        "recreated" => "stop the topic, move the old directories away, start it again",
+        "recreated" => "stop the topic, then start it with --from-scratch",
         "diverged" => "`twinlog verify --against-source` shows where; decide before anything is cut",
         "old_format" => "rewrite the topic at the source",
         "checksum" | "malformed_batch" => "look at the leader that the log names, and at the network",

@@ -21,7 +21,7 @@ pub(super) fn init(format: LogFormat) -> Result<(), Failure> {
         .map_err(|cause| {
             Failure::new(format_args!("{LEVEL_VARIABLE} is not usable"), cause, "set it to info or debug")
         })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let begun = match format {
         LogFormat::Human => lines.with_ansi(coloured()).try_init(),
         LogFormat::Json => lines.json().try_init(),

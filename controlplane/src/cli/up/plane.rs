@@ -122,13 +122,14 @@ impl Plane {
             self.pause = PAUSE_MIN;
         }
         self.run = None;
-        let code = status.ok().and_then(|status| status.code());
         if !self.served_once {
-            return PlaneEvent::EndedEarly { code };
+            return PlaneEvent::EndedEarly { code: status.ok().and_then(|status| status.code()) };
         }
+        // A signal has no exit code, and says most: SIGKILL without a hand is the kernel that was short of memory.
+        let how = status.map_or_else(|cause| cause.to_string(), |status| status.to_string());
         tracing::error!(
             plane = self.name,
-            exit_code = code,
+            how,
             again_in_ms = self.pause.as_millis(),
             "a plane died; the other goes on"
         );
