@@ -1,5 +1,8 @@
 //! pure: what a source's answer brings that the catalog does not have: topics that are new and match, partitions that were
 //! added, settings that changed, topics that waited for the source, and verdicts.
+//!
+//! A mirror whose topics are all handed over has done its work: whatever is new at the source since then stays there, until a person
+//! starts one of these topics or takes one back.
 
 use crate::follow::internal_starts;
 use crate::follow::verdict;
@@ -77,6 +80,8 @@ struct Room<'a> {
     include: Patterns,
     exclude: Patterns,
     slots_free: usize,
+    /// Everything that the mirror has is a broker's by now.
+    handed_over: bool,
     notes: Vec<String>,
 }
 
@@ -84,7 +89,8 @@ impl<'a> Room<'a> {
     fn new(name: &'a str, mirror: &Mirror, slots_free: usize) -> Self {
         let patterns = |texts: &[String]| Patterns::compile(texts).unwrap_or_default();
         let (include, exclude) = (patterns(&mirror.facts.include), patterns(&mirror.facts.exclude));
-        Self { mirror: name, include, exclude, slots_free, notes: Vec::new() }
+        let handed_over = internal::is_handed_over(mirror);
+        Self { mirror: name, include, exclude, slots_free, handed_over, notes: Vec::new() }
     }
 
     fn wants(&self, source: &SourceTopic) -> bool {
@@ -121,6 +127,17 @@ fn circled(name: &str, mirror: &Mirror, source: &SourceTopic, told: &str, room: 
 }
 
 fn discovered(source: &SourceTopic, room: &mut Room<'_>) -> Option<MirrorEvent> {
+    if room.handed_over {
+        let wanted = room.wants(source) && room.notes.len() < NOTES_MAX;
+        room.notes.extend(wanted.then(|| {
+            format!(
+                "topic {} is new at the source and is not mirrored: all topics of the mirror are handed over; to have it all the same, \
+                 start it, or exclude it from the patterns",
+                source.name
+            )
+        }));
+        return None;
+    }
     // A stopped or paused topic is bound to the mirror, so it is not discovered again.
     (room.wants(source) && room.takes(&source.name, source.partition_count))
         .then(|| MirrorEvent::Started { mirror: room.mirror.to_owned(), topic: source.clone() })

@@ -33,6 +33,13 @@ pub fn has_topics(mirror: &Mirror) -> bool {
     mirror.topics.iter().any(|(name, topic)| !is_internal_name(name) && topic.facts.desired != Desired::Stop)
 }
 
+/// Whether the mirror has topics, and a broker has all of them. Internal ones come along with others and are not asked for.
+#[must_use]
+pub fn is_handed_over(mirror: &Mirror) -> bool {
+    let mut own = mirror.topics.iter().filter(|(name, _)| !is_internal_name(name)).map(|(_, topic)| topic).peekable();
+    own.peek().is_some() && own.all(|topic| topic.handed_over.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -165,6 +165,23 @@ fn stop(topic: &str) -> MirrorEvent {
 }
 
 #[test]
+fn what_is_new_stays_at_the_source_once_every_topic_is_handed_over() {
+    let handed = |topic: &str, to: Option<&str>| {
+        let (mirror, topic, to) = ("m".to_owned(), topic.to_owned(), to.map(str::to_owned));
+        MirrorEvent::HandedOver { mirror, topic, to }
+    };
+    let before = catalog(&[topic("a1", 1, 1), topic("a2", 2, 1), topic("__consumer_offsets", 7, 1)]);
+    let new = learnt("c", &[topic("a3", 3, 1), topic("b", 4, 1)]);
+    let half = taken(&before, vec![stop("a1"), handed("a1", Some("node 1"))]);
+    assert_eq!(news(&half, "m", &new, 8).events.len(), 1, "some topics are mirrored on");
+    let all = taken(&half, vec![stop("a2"), handed("a2", Some("node 1"))]);
+    let found = news(&all, "m", &new, 8);
+    assert!(found.events.is_empty() && found.notes.len() == 1 && found.notes[0].contains("a3"), "{found:?}");
+    let back = taken(&all, vec![handed("a2", None)]);
+    assert_eq!(news(&back, "m", &new, 8).events.len(), 1, "a topic came back");
+}
+
+#[test]
 fn internal_topics_come_with_the_first_topic_once_they_exist_and_end_with_the_last() {
     let (offsets, other) = (topic("__consumer_offsets", 7, 2), topic("__mine", 8, 1));
     let learnt = learnt("c", &[offsets.clone(), other]);
