@@ -160,7 +160,7 @@ fn serve(hand_over: &mut HandOver, args: &Promote, say: promote::Say<'_>) -> Res
         hand_over.journal.reach(&state, Step::Started)?;
     }
     say("checking what it serves");
-    let checked = check::check(&hand_over.journal, &address)?;
+    let checked = check::check(&hand_over.journal, hand_over.state(), &address)?;
     if checked.ok {
         let state = hand_over.state().to_owned();
         hand_over.journal.reach(&state, Step::Checked)?;

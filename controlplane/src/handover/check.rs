@@ -1,6 +1,7 @@
 //! What the started broker serves, asked as any client would, held against what was handed over.
 
 mod batches;
+mod groups;
 
 use crate::cli::Failure;
 use crate::client::{Client, ClientError};
@@ -13,10 +14,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::Uuid;
-use twinlog_proto::messages::list_groups::ListGroupsRequest;
 use twinlog_proto::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use twinlog_proto::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
-use twinlog_proto::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup};
 
 /// How often a broker that has just started is asked again.
 const POLL: Duration = Duration::from_millis(100);
@@ -47,6 +46,10 @@ pub struct Checked {
     pub groups: usize,
     /// Offsets of theirs.
     pub committed_offsets: usize,
+    /// Those of them that are what was handed over.
+    pub equal_offsets: usize,
+    /// Those that were there and went on since then.
+    pub advanced_offsets: usize,
     /// "Appending N bootstrap record(s)" in the broker's output; `None` when the output does not say.
     pub bootstrap_records: Option<usize>,
 }
@@ -73,11 +76,11 @@ pub struct Row {
     pub last_mirrored_offset: i64,
 }
 
-/// Asks the broker at `address`.
+/// Asks the broker at `address`; what was written down of groups lies in `state`.
 ///
 /// # Errors
 /// When it does not answer.
-pub fn check(journal: &Journal, address: &str) -> Result<Checked, Failure> {
+pub fn check(journal: &Journal, state: &Path, address: &str) -> Result<Checked, Failure> {
     let mut client = Client::connect(address).map_err(unasked)?;
     let mut checked = Checked::default();
     let metadata = settled(&mut client, journal, &mut checked)?;
@@ -88,7 +91,7 @@ pub fn check(journal: &Journal, address: &str) -> Result<Checked, Failure> {
             samples(&mut client, topic, partition, &mut checked)?;
         }
     }
-    groups(&mut client, journal, &mut checked)?;
+    groups::check(&mut client, journal, state, &mut checked)?;
     directories(journal, &mut checked);
     output(journal, &mut checked);
     checked.ok = checked.failures.is_empty();
@@ -261,63 +264,6 @@ fn samples(client: &mut Client, topic: &Topic, partition: &Partition, checked: &
                 topic.topic, partition.partition
             )),
             Err(why) => checked.failures.push(format!("{}-{}: offset {at}: {why}", topic.topic, partition.partition)),
-        }
-    }
-    Ok(())
-}
-
-/// Offsets of groups: none beyond its log, and those that were changed are what they became.
-fn groups(client: &mut Client, journal: &Journal, checked: &mut Checked) -> Result<(), Failure> {
-    let begun = Instant::now();
-    let listed = loop {
-        let answer = client.ask(&ListGroupsRequest::default()).map_err(unasked)?;
-        let loading = ErrorCode(answer.error_code).is_retriable();
-        if answer.error_code == 0 || !loading || begun.elapsed() >= SETTLE_TIME_MAX {
-            break answer;
-        }
-        sleep(POLL);
-    };
-    if listed.error_code != 0 {
-        checked.failures.push(format!("groups are not listed: {}", ErrorCode(listed.error_code)));
-    }
-    let ends: BTreeMap<(String, i32), i64> =
-        checked.partitions.iter().map(|row| ((row.topic.clone(), row.partition), row.log_end_offset)).collect();
-    let mut committed = BTreeMap::new();
-    for group in listed.groups {
-        let wanted = OffsetFetchRequestGroup { group_id: group.group_id.clone(), topics: None, ..Default::default() };
-        let request = OffsetFetchRequest { groups: vec![wanted], ..Default::default() };
-        let answer = loop {
-            let answer = client.ask(&request).map_err(unasked)?;
-            let loading = answer.groups.iter().any(|group| ErrorCode(group.error_code).is_retriable());
-            if !loading || begun.elapsed() >= SETTLE_TIME_MAX {
-                break answer;
-            }
-            sleep(POLL);
-        };
-        checked.groups += 1;
-        for found in answer.groups {
-            if found.error_code != 0 {
-                checked.failures.push(format!("group {}: {}", found.group_id, ErrorCode(found.error_code)));
-            }
-            for topic in found.topics {
-                for p in topic.partitions.into_iter().filter(|p| p.committed_offset >= 0) {
-                    let key = (found.group_id.clone(), topic.name.clone(), p.partition_index);
-                    committed.insert(key, p.committed_offset);
-                }
-            }
-        }
-    }
-    checked.committed_offsets = committed.len();
-    for ((group, topic, partition), offset) in &committed {
-        if ends.get(&(topic.clone(), *partition)).is_some_and(|end| offset > end) {
-            checked.failures.push(format!("group {group} is at {offset} of {topic}-{partition}, beyond its end"));
-        }
-    }
-    for changed in &journal.clamped_offsets {
-        let key = (changed.group.clone(), changed.topic.clone(), changed.partition);
-        if committed.get(&key).is_none_or(|offset| *offset < changed.to) {
-            let (group, topic, partition) = key;
-            checked.failures.push(format!("group {group} is not at {} of {topic}-{partition}", changed.to));
         }
     }
     Ok(())

@@ -330,7 +330,9 @@ pub fn make_folder(state: &Path) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-fn folder(state: &Path) -> PathBuf {
+/// The folder of hand-overs.
+#[must_use]
+pub fn folder(state: &Path) -> PathBuf {
     state.join(FOLDER)
 }
 

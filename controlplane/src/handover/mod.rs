@@ -11,6 +11,7 @@ pub mod layout;
 #[allow(unsafe_code)]
 pub mod locks;
 pub mod node;
+pub mod offsets;
 pub mod preflight;
 pub mod problem;
 pub mod promote;

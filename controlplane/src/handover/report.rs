@@ -157,11 +157,13 @@ impl Report {
         }
         match &self.checked {
             Some(checked) if checked.ok => line(format_args!(
-                "checked       {} partitions, {} batches compared, {} offsets of {} groups: all as it should be",
+                "checked       {} partitions, {} batches compared, {} of {} offsets of {} groups as handed over, {} gone on since: all as it should be",
                 checked.partitions.len(),
                 checked.compared_batches,
+                checked.equal_offsets,
                 checked.committed_offsets,
-                checked.groups
+                checked.groups,
+                checked.advanced_offsets
             )),
             Some(checked) => checked.failures.iter().for_each(|failure| line(format_args!("WRONG         {failure}"))),
             None => {}

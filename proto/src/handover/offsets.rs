@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::resolve::{Clamp, ClampedOffset, PartitionEnd, ResolveError};
+use super::resolve::{Clamp, PartitionEnd, ResolveError};
 use crate::error::{DecodeError, EncodeError};
 use crate::records::batch::BatchHeader;
 use crate::records::batches::EndMarker;
@@ -12,6 +12,41 @@ use crate::storage::coordinator::offsets::{self, OffsetCommitKey, OffsetCommitVa
 
 /// Offsets beyond the end of their log, or pending in a transaction, that are kept at once.
 const COMMITS_MAX: usize = 1_000_000;
+
+/// Offsets that are told one by one, so that it can be asked afterwards whether they are there.
+const TOLD_MAX: usize = 200_000;
+
+/// A group's offset that is changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClampedOffset {
+    /// The group.
+    pub group: String,
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// What was committed.
+    pub from: i64,
+    /// What it becomes: the end of the log; as it was when only its leader epoch is unknown here.
+    pub to: i64,
+    /// The leader epoch that was committed; it becomes -1, "unknown".
+    pub leader_epoch: i32,
+}
+
+/// A group's offset as its coordinator will answer it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// The group.
+    pub group: String,
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+    /// The leader epoch that was committed with it; -1 unknown.
+    pub leader_epoch: i32,
+}
 
 /// An offset that a group committed.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +69,10 @@ pub(super) struct OffsetsLog {
     /// what is not once it counts.
     pending: HashMap<(usize, i64), HashMap<Name, Commit>>,
     pending_count: usize,
+    /// What every group would be answered, as long as that is not more than is told: offset and leader epoch.
+    committed: BTreeMap<Name, (i64, i32)>,
+    /// There was more.
+    is_more: bool,
 }
 
 impl OffsetsLog {
@@ -84,6 +123,13 @@ impl OffsetsLog {
     }
 
     fn commit(&mut self, at: usize, name: Name, commit: Option<Commit>, end: &PartitionEnd) {
+        match commit.as_ref().filter(|commit| !commit.is_of_another(end)) {
+            Some(Commit { value, .. }) if self.committed.len() < TOLD_MAX || self.committed.contains_key(&name) => {
+                self.committed.insert(name.clone(), (value.offset, value.leader_epoch));
+            }
+            Some(_) => self.is_more = true,
+            None => drop(self.committed.remove(&name)),
+        }
         match commit {
             Some(commit) if commit.is_beyond(end) => drop(self.candidates.insert((at, name), commit)),
             _ => drop(self.candidates.remove(&(at, name))),
@@ -122,19 +168,40 @@ impl OffsetsLog {
         }
     }
 
+    /// What every group would be answered, once everything has ended; none when that is more than is told.
+    pub(super) fn committed(&mut self, clamped: &[ClampedOffset]) -> Option<Vec<CommittedOffset>> {
+        for changed in clamped {
+            let name = (changed.group.clone(), changed.topic.clone(), changed.partition);
+            if let Some(committed) = self.committed.get_mut(&name) {
+                *committed = (changed.to, -1);
+            }
+        }
+        let all = std::mem::take(&mut self.committed).into_iter();
+        let told = |((group, topic, partition), (offset, leader_epoch))| CommittedOffset {
+            group,
+            topic,
+            partition,
+            offset,
+            leader_epoch,
+        };
+        (!self.is_more).then(|| all.map(told).collect())
+    }
+
     /// The offsets that are not as they must be, with the partition of `__consumer_offsets` that holds them.
-    pub(super) fn candidates(self) -> impl Iterator<Item = (usize, Commit)> {
-        self.candidates.into_iter().map(|((at, _), commit)| (at, commit))
+    pub(super) fn candidates(&mut self) -> impl Iterator<Item = (usize, Commit)> + use<> {
+        std::mem::take(&mut self.candidates).into_iter().map(|((at, _), commit)| (at, commit))
     }
 }
 
 impl Commit {
-    /// Whether the offset or its epoch is one that this log does not have. An offset of another topic of the same name is none of ours:
-    /// a broker does not give it out.
+    /// An offset of another topic of the same name is none of ours: a broker does not give it out.
+    fn is_of_another(&self, end: &PartitionEnd) -> bool {
+        !self.value.topic_id.is_zero() && !end.topic_id.is_zero() && self.value.topic_id != end.topic_id
+    }
+
+    /// Whether the offset or its epoch is one that this log does not have.
     fn is_beyond(&self, end: &PartitionEnd) -> bool {
-        let of_another =
-            !self.value.topic_id.is_zero() && !end.topic_id.is_zero() && self.value.topic_id != end.topic_id;
-        !of_another && (self.value.offset > end.end_offset || self.value.leader_epoch > end.leader_epoch)
+        !self.is_of_another(end) && (self.value.offset > end.end_offset || self.value.leader_epoch > end.leader_epoch)
     }
 
     /// The record that puts it right in a log that ends at `new_end` once everything is appended; none when nothing changes.

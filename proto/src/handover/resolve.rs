@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::offsets::OffsetsLog;
+pub use super::offsets::{ClampedOffset, CommittedOffset};
 pub use super::transactions::Why;
 use super::transactions::{Decision, OpenTxn, Transactions};
 use crate::error::{DecodeError, EncodeError};
@@ -113,23 +114,6 @@ pub struct CompletedId {
     pub producer_epoch: i16,
 }
 
-/// A group's offset that is changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClampedOffset {
-    /// The group.
-    pub group: String,
-    /// The topic.
-    pub topic: String,
-    /// The partition.
-    pub partition: i32,
-    /// What was committed.
-    pub from: i64,
-    /// What it becomes: the end of the log; as it was when only its leader epoch is unknown here.
-    pub to: i64,
-    /// The leader epoch that was committed; it becomes -1, "unknown".
-    pub leader_epoch: i32,
-}
-
 /// Everything that is decided.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resolution {
@@ -141,6 +125,8 @@ pub struct Resolution {
     pub completed: Vec<CompletedId>,
     /// The offsets that are changed.
     pub clamped: Vec<ClampedOffset>,
+    /// All offsets of groups in these partitions, those that are changed as they become; none when they are too many to be told.
+    pub committed: Option<Vec<CommittedOffset>>,
     /// The highest producer id that was seen; -1 none.
     pub highest_producer_id: i64,
 }
@@ -346,6 +332,7 @@ impl Resolver {
                 out.clamped.push(clamped);
             }
         }
+        out.committed = offsets.committed(&out.clamped);
         out.appended = appended.into_values().collect();
         Ok(out)
     }

@@ -7,7 +7,7 @@ use crate::handover::facts::{self, Facts, epoch_max};
 use crate::handover::journal::{self, Acl, Partition, Topic};
 use crate::handover::preflight::{self, node::places};
 use crate::handover::survey::resolve::EPOCH_OF_OURS;
-use crate::handover::target;
+use crate::handover::{offsets, target};
 use crate::steps;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -105,6 +105,8 @@ impl HandOver {
             topics.push(of_topic);
         }
         self.journal.topics = topics;
+        let committed = facts.resolution.as_ref().ok().and_then(|resolution| resolution.committed.as_deref());
+        offsets::save(&self.order.state, &self.journal.mirror, committed)?;
         self.journal.next_producer_id = preflight::next_producer_id(&facts);
         self.write_plan(&HandOverPlan { mirror_name: self.journal.mirror.clone(), undo: false, partitions: planned })
     }

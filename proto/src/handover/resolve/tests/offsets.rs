@@ -45,6 +45,13 @@ impl Offsets {
         self
     }
 
+    /// What the group is answered, if anything, with the topic's log ending at 90.
+    fn committed(self) -> Option<(i64, i32)> {
+        let found = self.resolved(&[end("orders", 90, Vec::new())], &[]).committed.unwrap();
+        assert!(found.len() <= 1, "{found:?}");
+        found.first().map(|committed| (committed.offset, committed.leader_epoch))
+    }
+
     /// What is changed, with the topic's log ending at 90 and `open` transactions in the partition of offsets.
     fn clamped(self, open: Vec<ProducerEntry>, state: &[u8]) -> Vec<ClampedOffset> {
         let ends = vec![
@@ -52,10 +59,7 @@ impl Offsets {
             end(CONSUMER_OFFSETS, self.1, open),
             end(TRANSACTION_STATE, 50, Vec::new()),
         ];
-        let mut resolver = Resolver::new(ends.clone()).unwrap();
-        resolver.take(TRANSACTION_STATE, 0, state).unwrap();
-        assert_eq!(resolver.take(CONSUMER_OFFSETS, 0, &self.0).unwrap(), self.0.len());
-        let found = resolver.resolve(NOW_MS).unwrap();
+        let found = self.resolved(&ends, state);
         nothing_is_left_open(&ends, &found);
         let written = found.appended.iter().filter(|a| a.topic == CONSUMER_OFFSETS).flat_map(|a| &a.records);
         let written: Vec<_> = written.map(|(_, value)| offsets::decode_value(value).unwrap()).collect();
@@ -63,8 +67,22 @@ impl Offsets {
         for ((version, value), clamped) in written.iter().zip(&found.clamped) {
             assert_eq!((value.offset, value.leader_epoch, value.metadata.as_str()), (clamped.to, -1, "m"));
             assert!(*version < 4 || value.topic_id == TOPIC_ID, "the id stays");
+            let answered = found.committed.iter().flatten().map(|committed| (committed.offset, committed.leader_epoch));
+            assert_eq!(answered.collect::<Vec<_>>(), [(clamped.to, -1)]);
         }
         found.clamped
+    }
+
+    /// `ends` lack the partition of offsets when nothing is open in it.
+    fn resolved(&self, ends: &[PartitionEnd], state: &[u8]) -> Resolution {
+        let mut ends = ends.to_vec();
+        if ends.iter().all(|end| end.topic != CONSUMER_OFFSETS) {
+            ends.push(end(CONSUMER_OFFSETS, self.1, Vec::new()));
+        }
+        let mut resolver = Resolver::new(ends).unwrap();
+        resolver.take(TRANSACTION_STATE, 0, state).unwrap();
+        assert_eq!(resolver.take(CONSUMER_OFFSETS, 0, &self.0).unwrap(), self.0.len());
+        resolver.resolve(NOW_MS).unwrap()
     }
 }
 
@@ -91,6 +109,19 @@ fn a_leader_epoch_that_is_not_known_here_becomes_unknown() {
     assert_eq!((changes(&clamped), clamped[0].leader_epoch), (vec![(80, 80)], 6));
     assert_eq!(changes(&commit(3, 5).clamped(vec![], &[])), []);
     assert_eq!(changes(&commit(0, 6).clamped(vec![], &[])), [], "version 0 has no epoch");
+}
+
+#[test]
+fn what_a_group_will_be_answered_is_what_its_coordinator_would_load() {
+    let begun = || Offsets::default().commit(70).commit(80);
+    assert_eq!(begun().committed(), Some((80, 3)));
+    assert_eq!(begun().append(plain::header(0, 1, 0, 1000), None).committed(), None, "removed");
+    assert_eq!(begun().pending(PRODUCER, 85).committed(), Some((80, 3)));
+    assert_eq!(begun().pending(PRODUCER, 85).marker(PRODUCER, true).committed(), Some((85, 3)));
+    assert_eq!(begun().pending(PRODUCER, 85).marker(PRODUCER, false).committed(), Some((80, 3)));
+    assert_eq!(begun().commit(95).committed(), Some((90, -1)), "clamped");
+    let other = begun().append(plain::header(0, 1, 0, 1000), Some((4, 81, 3, Uuid([9; 16]))));
+    assert_eq!(other.committed(), None, "of another topic of the same name");
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! The offsets of groups that the node's coordinators must answer, in `STATE/handover/MIRROR-offsets.json`: written once, when the files
+//! were read, beside a journal that is written at every step.
+
+use crate::cli::Failure;
+use crate::files;
+use crate::handover::journal;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use twinlog_proto::handover::resolve::CommittedOffset;
+
+/// Largest file that is believed, bytes: some hundred for each of the offsets that are told.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// An offset: group, topic, partition, offset, leader epoch (-1 unknown).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected(pub String, pub String, pub i32, pub i64, pub i32);
+
+/// Writes them down; none when they are too many to be told one by one.
+///
+/// # Errors
+/// As the file system says.
+pub fn save(state: &Path, mirror: &str, committed: Option<&[CommittedOffset]>) -> Result<(), Failure> {
+    let path = path(state, mirror);
+    let failed = |cause: &dyn std::fmt::Display| {
+        Failure::new(format_args!("{} cannot be written", path.display()), cause, "make room in the state directory")
+    };
+    let expected =
+        |of: &CommittedOffset| Expected(of.group.clone(), of.topic.clone(), of.partition, of.offset, of.leader_epoch);
+    let all: Option<Vec<Expected>> = committed.map(|all| all.iter().map(expected).collect());
+    let bytes = serde_json::to_vec(&all).map_err(|cause| failed(&cause))?;
+    files::replace(&path, &bytes).map_err(|cause| failed(&cause))
+}
+
+/// What was written down; none when they were too many.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn load(state: &Path, mirror: &str) -> Result<Option<Vec<Expected>>, String> {
+    let path = path(state, mirror);
+    let unusable = |cause: &dyn std::fmt::Display| format!("{}: {cause}", path.display());
+    if fs::metadata(&path).map_err(|cause| unusable(&cause))?.len() > BYTES_MAX {
+        return Err(unusable(&"it is far too large"));
+    }
+    let bytes = fs::read(&path).map_err(|cause| unusable(&cause))?;
+    serde_json::from_slice(&bytes).map_err(|cause| unusable(&cause))
+}
+
+fn path(state: &Path, mirror: &str) -> PathBuf {
+    journal::folder(state).join(format!("{mirror}-offsets.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_read_back_and_too_many_are_none() {
+        let state = tempfile::tempdir().unwrap();
+        journal::make_folder(state.path()).unwrap();
+        assert!(load(state.path(), "dr").unwrap_err().contains("dr-offsets.json"));
+        let one = CommittedOffset { group: "g".into(), topic: "t".into(), partition: 1, offset: 7, leader_epoch: -1 };
+        save(state.path(), "dr", Some(&[one])).unwrap();
+        assert_eq!(load(state.path(), "dr"), Ok(Some(vec![Expected("g".into(), "t".into(), 1, 7, -1)])));
+        save(state.path(), "dr", None).unwrap();
+        assert_eq!(load(state.path(), "dr"), Ok(None));
+    }
+}
