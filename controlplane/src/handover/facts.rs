@@ -146,6 +146,10 @@ pub struct Node {
     pub unformatted: Vec<PathBuf>,
     /// Its log directories.
     pub log_dirs: Vec<LogDir>,
+    /// The directory of its metadata log; absolute.
+    pub metadata_log_dir: PathBuf,
+    /// That is none of the log directories, and another process has it.
+    pub is_metadata_locked: bool,
     /// What keeps it from being laid out.
     pub problems: Vec<Problem>,
     /// Where clients reach it without TLS and SASL, as HOST:PORT.

@@ -63,22 +63,26 @@ pub fn write(file: &BootstrapFile, keep: &Path) -> Result<(), Problem> {
 /// # Errors
 /// When a file cannot be written or removed; doing it again goes on.
 pub fn undo(file: &Path, keep: &Path, made: &[PathBuf]) -> Result<(), Problem> {
-    if made.is_empty() {
+    // A node may have been formatted in part: what its metadata begins with is ours when we made the identity of that directory.
+    if made.iter().any(|path| path.parent() == file.parent()) {
+        remove(file)?;
+    } else {
         match std::fs::read(keep) {
             Ok(formatted) => replace(file, &formatted, PRIVATE).map_err(|cause| unwritable(file, &cause))?,
             // Nothing was written.
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(cause) => return Err(unwritable(keep, &cause)),
         }
-    } else {
-        remove(file)?;
-        made.iter().try_for_each(|path| remove(path))?;
     }
+    made.iter().try_for_each(|path| remove(path))?;
     remove(keep)
 }
 
 /// Makes a folder and those above it that are missing, with the owner of the one above.
-fn make_folder(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// As the file system says.
+pub fn make_folder(path: &Path) -> io::Result<()> {
     let Some(parent) = path.parent().filter(|_| !path.exists()) else { return Ok(()) };
     make_folder(parent)?;
     std::fs::create_dir(path)?;
@@ -97,6 +101,14 @@ fn remove(path: &Path) -> Result<(), Problem> {
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     removed.and_then(|()| files::sync_folder(folder)).map_err(|cause| unwritable(path, &cause))
+}
+
+/// Replaces a file that everybody may read, as [`files::replace`] does, with the owner of the folder.
+///
+/// # Errors
+/// As the file system says.
+pub fn replace_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, PUBLIC)
 }
 
 /// As [`files::replace`], with the owner of the folder.

@@ -109,6 +109,8 @@ pub struct Journal {
     pub unformatted: Vec<PathBuf>,
     /// Its log directories; absolute.
     pub log_dirs: Vec<PathBuf>,
+    /// The directory of its metadata log, one of these or another; absolute.
+    pub metadata_log_dir: PathBuf,
     /// As the control plane and people are told.
     pub handed_over_to: String,
     /// The topics.
@@ -251,6 +253,7 @@ impl Journal {
             release: None,
             unformatted: Vec::new(),
             log_dirs: Vec::new(),
+            metadata_log_dir: PathBuf::new(),
             handed_over_to: String::new(),
             topics: Vec::new(),
             acls: Vec::new(),
@@ -264,6 +267,13 @@ impl Journal {
             bootstrap_records: None,
             server: None,
         }
+    }
+
+    /// Every directory that a broker of the node locks.
+    #[must_use]
+    pub fn locked_dirs(&self) -> Vec<PathBuf> {
+        let apart = !self.log_dirs.contains(&self.metadata_log_dir);
+        self.log_dirs.iter().chain(apart.then_some(&self.metadata_log_dir)).cloned().collect()
     }
 
     /// Makes it durable.

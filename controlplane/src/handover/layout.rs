@@ -21,6 +21,14 @@ use twinlog_proto::storage::kraft::{BOOTSTRAP_CHECKPOINT, FIRST_SNAPSHOT, METADA
 use twinlog_proto::storage::meta_properties::MetaProperties;
 use twinlog_proto::storage::names;
 
+/// Refuses a node that was started: its metadata log has records then.
+///
+/// # Errors
+/// That it was, or cannot be told.
+pub fn not_started(node: &Node) -> Result<(), Problem> {
+    used::look(&node.metadata_log_dir)
+}
+
 /// What a person asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Asked {

@@ -12,6 +12,7 @@ pub mod layout;
 pub mod locks;
 pub mod node;
 pub mod offsets;
+pub mod owner;
 pub mod preflight;
 pub mod problem;
 pub mod promote;

@@ -167,7 +167,7 @@ pub fn judge(facts: &Facts, wishes: &Wishes) -> Preflight {
     let rows: Vec<Row> =
         facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(|p| row(&topic.name, p))).collect();
     let (mut blockers, mut warnings) = (Vec::new(), Vec::new());
-    node::judge(facts, wishes, &mut blockers);
+    node::judge(facts, wishes, &mut blockers, &mut warnings);
     topics::judge(facts, &mut blockers, &mut warnings);
     let open_transactions = topics::open_transactions(facts);
     let (loss, loss_unknown_partitions) = total(&rows);

@@ -14,7 +14,7 @@ use crate::handover::journal::{self, Acl, Journal, Step};
 use crate::handover::locks::{LockError, Locks};
 use crate::handover::preflight::{self, Mode, Preflight, Wishes};
 use crate::handover::survey::{self, Asked};
-use crate::handover::target;
+use crate::handover::{owner, target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -144,6 +144,7 @@ impl HandOver {
         };
         journal.release.clone_from(&order.release);
         journal.log_dirs = node.log_dirs.iter().map(|dir| dir.path.clone()).collect();
+        journal.metadata_log_dir.clone_from(&node.metadata_log_dir);
         let dirs: Vec<String> = journal.log_dirs.iter().map(|dir| dir.display().to_string()).collect();
         journal.handed_over_to = format!("node {} of cluster {} at {}", node.id, journal.cluster_id, dirs.join(","));
         (journal.loss, journal.loss_unknown_partitions) = (judged.loss, judged.loss_unknown_partitions);
@@ -159,10 +160,9 @@ impl HandOver {
 
     /// Makes the log directories and locks them; no broker starts on them until the locks are let go of.
     fn lock(&mut self) -> Result<(), Failure> {
-        for dir in &self.journal.log_dirs {
-            target::make_dir(dir)?;
-        }
-        let locks = Locks::take(&self.journal.log_dirs).map_err(|cause| {
+        let dirs = self.journal.locked_dirs();
+        dirs.iter().try_for_each(|dir| target::make_dir(dir))?;
+        let locks = Locks::take(&dirs).map_err(|cause| {
             Failure::new(
                 "the node's log directories are not free",
                 cause,
@@ -170,7 +170,7 @@ impl HandOver {
             )
         })?;
         self.locks = Some(locks);
-        Ok(())
+        dirs.iter().try_for_each(|dir| owner::give_files(dir))
     }
 
     /// Takes all steps up to `last` that are not done yet.
@@ -191,7 +191,7 @@ impl HandOver {
                     say("writing what the node is to know of the topics");
                     self.journal.bootstrap_records = Some(target::identify(&self.journal, &self.order.state)?);
                 }
-                Step::Promoted => target::mark_clean(&self.journal.log_dirs)?,
+                Step::Promoted => self.mark_clean(say)?,
             }
             self.journal.reach(&self.order.state, next)?;
         }
@@ -201,10 +201,21 @@ impl HandOver {
         Ok(())
     }
 
+    /// The marker of a broker that was started already would hide from it that it has to recover.
+    fn mark_clean(&self, say: Say<'_>) -> Result<(), Failure> {
+        match target::not_started(&self.journal) {
+            Ok(()) => target::mark_clean(&self.journal.log_dirs),
+            Err(told) => {
+                say(&format!("no clean marker is written: {told}"));
+                Ok(())
+            }
+        }
+    }
+
     /// Whether another process has the node's log directories.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.locks.is_none() && matches!(Locks::take(&self.journal.log_dirs), Err(LockError::Taken { .. }))
+        self.locks.is_none() && matches!(Locks::take(&self.journal.locked_dirs()), Err(LockError::Taken { .. }))
     }
 
     /// The state directory.

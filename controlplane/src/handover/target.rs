@@ -7,6 +7,7 @@ use crate::handover::facts::Node as Found;
 use crate::handover::identity::{self, Identity, IdentityPartition, IdentityTopic};
 use crate::handover::journal::{self, Acl, Journal, Topic};
 use crate::handover::layout::{self, Asked, Layout};
+use crate::handover::locks;
 use crate::handover::node::Node;
 use crate::handover::problem::Problem;
 use crate::handover::release::Release;
@@ -45,6 +46,8 @@ pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Resul
                 release: None,
                 unformatted: Vec::new(),
                 log_dirs: Vec::new(),
+                metadata_log_dir: PathBuf::new(),
+                is_metadata_locked: false,
                 problems,
                 plaintext: None,
             });
@@ -61,9 +64,12 @@ pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Resul
     let mut problems = layout.problems.clone();
     problems.extend(layout.foreign_partitions(&HashSet::new()));
     let formatted = layout.cluster_id.is_some();
+    let apart = !node.log_dirs.contains(&node.metadata_log_dir);
     Ok(Found {
         properties: properties.to_owned(),
         id: node.id,
+        is_metadata_locked: apart && locks::is_taken(&node.metadata_log_dir),
+        metadata_log_dir: node.metadata_log_dir.clone(),
         release: layout.bootstrap.as_ref().filter(|_| formatted).map(|bootstrap| bootstrap.release.to_string()),
         cluster_id: layout.cluster_id,
         unformatted: layout.directories.into_iter().filter(|dir| dir.id.is_none()).map(|dir| dir.path).collect(),
@@ -103,14 +109,22 @@ pub fn new_cluster_id() -> String {
 /// # Errors
 /// As the file system says.
 pub fn make_dir(path: &Path) -> Result<(), Failure> {
-    let made = fs::create_dir_all(path).and_then(|()| files::sync_folder(path.parent().unwrap_or(Path::new("/"))));
-    made.map_err(|cause| {
+    identity::make_folder(path).map_err(|cause| {
         Failure::new(
             format_args!("the log directory {} cannot be made", path.display()),
             cause,
             "make it for the broker's user",
         )
     })
+}
+
+/// Refuses a node that a broker was started on meanwhile.
+///
+/// # Errors
+/// That it was, or cannot be told.
+pub fn not_started(journal: &Journal) -> Result<(), Failure> {
+    let node = layout::read_node(&journal.to).map_err(first)?;
+    Ok(layout::not_started(&node)?)
 }
 
 /// Gives the node its identity, where it has none.
@@ -192,8 +206,9 @@ pub fn forget(journal: &Journal, state: &Path) -> Result<(), Failure> {
 /// # Errors
 /// As the file system says.
 pub fn mark_clean(log_dirs: &[PathBuf]) -> Result<(), Failure> {
-    let mark =
-        |dir: &PathBuf| files::replace(&dir.join(names::CLEAN_SHUTDOWN), clean_shutdown::to_text(None).as_bytes());
+    let mark = |dir: &PathBuf| {
+        identity::replace_public(&dir.join(names::CLEAN_SHUTDOWN), clean_shutdown::to_text(None).as_bytes())
+    };
     log_dirs.iter().try_for_each(mark).map_err(|cause| {
         Failure::new("the clean marker cannot be written", cause, "mend it, then run the same command again")
     })

@@ -3,14 +3,15 @@
 use super::{Finding, Wishes};
 use crate::handover::facts::{Facts, LogDir, Node, Topic};
 use crate::handover::problem::Problem;
+use std::path::Path;
 
 /// Space that a start needs whatever the topics are, bytes.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Space that each partition may need: markers, snapshots, small files, blocks of new indexes.
 const FREE_BYTES_A_PARTITION: u64 = 64 << 10;
 
-/// Adds what blocks.
-pub(super) fn judge(facts: &Facts, wishes: &Wishes, blockers: &mut Vec<Finding>) {
+/// Adds what blocks and what is to be known.
+pub(super) fn judge(facts: &Facts, wishes: &Wishes, blockers: &mut Vec<Finding>, warnings: &mut Vec<Finding>) {
     let node = &facts.node;
     let name = node.properties.display();
     let finding = |problem: &Problem| Finding::new(format!("{}: {}", problem.what, problem.why), &problem.remedy);
@@ -24,8 +25,11 @@ pub(super) fn judge(facts: &Facts, wishes: &Wishes, blockers: &mut Vec<Finding>)
         ));
     }
     node.log_dirs.iter().for_each(|dir| log_dir(dir, blockers));
+    if node.is_metadata_locked {
+        blockers.push(in_use(&node.metadata_log_dir));
+    }
     space(facts, blockers);
-    owners(facts, blockers);
+    owners(facts, blockers, warnings);
     devices(facts, blockers);
 }
 
@@ -39,10 +43,7 @@ fn log_dir(dir: &LogDir, blockers: &mut Vec<Finding>) {
         return;
     }
     if dir.is_locked {
-        blockers.push(Finding::new(
-            format!("{path} is used by another process: the lock on its file .lock is held"),
-            "stop the broker that runs on it; a node that runs cannot be promoted into",
-        ));
+        blockers.push(in_use(&dir.path));
     }
     if let Some(foreign) = dir.foreign.first() {
         blockers.push(Finding::new(
@@ -58,6 +59,13 @@ fn log_dir(dir: &LogDir, blockers: &mut Vec<Finding>) {
     }
 }
 
+fn in_use(path: &Path) -> Finding {
+    Finding::new(
+        format!("{} is used by another process: the lock on its file .lock is held", path.display()),
+        "stop the broker that runs on it; a node that runs cannot be promoted into",
+    )
+}
+
 fn space(facts: &Facts, blockers: &mut Vec<Finding>) {
     let partitions: usize = facts.topics.iter().map(|topic| topic.partitions.len()).sum();
     let needed = FREE_BYTES_MIN + FREE_BYTES_A_PARTITION * partitions as u64;
@@ -69,13 +77,20 @@ fn space(facts: &Facts, blockers: &mut Vec<Finding>) {
     }
 }
 
-/// A broker that may not write what it takes over stops, or takes its log directory offline.
-fn owners(facts: &Facts, blockers: &mut Vec<Finding>) {
+/// A broker that may not write what it takes over stops, or takes its log directory offline. Root gives it away, nobody else can.
+fn owners(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut Vec<Finding>) {
     let Some(dir) = facts.node.log_dirs.first() else { return };
     let files = || facts.topics.iter().flat_map(Topic::files).map(|(_, files)| files);
     if let Some(other) = files().find(|files| files.owner.0 != dir.owner.0) {
         let count = files().filter(|files| files.owner.0 != dir.owner.0).count();
-        blockers.push(Finding::new(
+        let (found, remedy) = match facts.user {
+            0 => (warnings, "the log directory's owner is given all of them; the broker must run as that user"),
+            _ => (
+                &mut *blockers,
+                "run this as root, which gives them to the log directory's owner, or run the broker and twinlog as the same user",
+            ),
+        };
+        found.push(Finding::new(
             format!(
                 "{} belongs to user {}, and {} to user {}; so do {} partition directories in all",
                 other.directory.display(),
@@ -84,13 +99,7 @@ fn owners(facts: &Facts, blockers: &mut Vec<Finding>) {
                 dir.owner.0,
                 count
             ),
-            "run the broker and twinlog as the same user, or change the owner of one of the two (chown -R)",
-        ));
-    }
-    if facts.user == 0 && dir.owner.0 != 0 {
-        blockers.push(Finding::new(
-            format!("{} belongs to user {}, and what root makes in it would not", dir.path.display(), dir.owner.0),
-            "run this as that user, with sudo -u or setpriv",
+            remedy,
         ));
     }
     if let Some(shut) = files().find(|files| !files.is_writable) {

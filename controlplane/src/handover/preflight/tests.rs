@@ -75,6 +75,8 @@ fn facts() -> Facts {
             release: None,
             unformatted: Vec::new(),
             log_dirs: vec![dir("/broker/a"), dir("/broker/b")],
+            metadata_log_dir: "/broker/a".into(),
+            is_metadata_locked: false,
             problems: Vec::new(),
             plaintext: None,
         },
@@ -106,7 +108,9 @@ fn what_would_go_wrong_blocks_with_a_remedy() {
         ("no broker starts", |f| f.node.log_dirs[0].foreign = vec!["odd".into()]),
         ("bytes are free", |f| f.node.log_dirs[0].free_bytes = 1),
         ("belongs to user 5", |f| f.node.log_dirs[0].owner = (6, 6)),
-        ("what root makes", |f| f.user = 0),
+        ("/meta is used by another process", |f| {
+            (f.node.metadata_log_dir, f.node.is_metadata_locked) = ("/meta".into(), true);
+        }),
         ("another file system", |f| f.node.log_dirs.iter_mut().for_each(|dir| dir.device = 2)),
         ("no roles", |f| f.node.problems.push(Problem::new("process.roles", "no roles", "set them"))),
         ("handed over to other", |f| f.topics[0].handed_over_to = Some("other".into())),
@@ -122,6 +126,19 @@ fn what_would_go_wrong_blocks_with_a_remedy() {
         assert!(judged.blockers.iter().any(|found| found.what.contains(sign)), "{sign}: {:?}", judged.blockers);
         assert!(judged.blockers.iter().all(|found| !found.remedy.is_empty()), "{sign}");
     }
+}
+
+#[test]
+fn what_belongs_to_somebody_else_blocks_all_but_root_who_gives_it_away() {
+    let owned_by = |user: u32| {
+        judged(|facts| {
+            facts.user = user;
+            facts.node.log_dirs[0].owner = (6, 6);
+        })
+    };
+    let (root, other) = (owned_by(0), owned_by(5));
+    assert!(root.blockers.is_empty() && root.warnings.iter().any(|found| found.what.contains("belongs to user 5")));
+    assert!(other.blockers.iter().any(|found| found.remedy.contains("root")), "{:?}", other.blockers);
 }
 
 #[test]

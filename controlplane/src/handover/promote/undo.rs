@@ -3,7 +3,7 @@
 use super::{HandOver, Say, connect};
 use crate::cli::Failure;
 use crate::handover::journal::Step;
-use crate::handover::target;
+use crate::handover::{owner, target};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::handover::plan::HandOverPlan;
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, TopicData};
@@ -48,7 +48,8 @@ impl HandOver {
                 && !self.journal.undoing
                 && !self.journal.log_dirs.iter().all(|dir| target::is_marked_clean(dir)));
         if !was_started {
-            return Ok(());
+            let looks = self.journal.step >= Step::Recorded;
+            return if looks { target::not_started(&self.journal) } else { Ok(()) };
         }
         Err(Failure::new(
             format_args!("mirror {} is not taken back", self.journal.mirror),
@@ -65,6 +66,7 @@ impl HandOver {
         let plan = self.read_plan()?;
         self.write_plan(&HandOverPlan { undo: true, ..plan })?;
         self.operate()?;
+        owner::give_partitions(&self.journal, true)?;
         for partition in self.journal.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
             partition.end_offset = None;
         }

@@ -7,7 +7,7 @@ use crate::handover::facts::{self, Facts, epoch_max};
 use crate::handover::journal::{self, Acl, Partition, Topic};
 use crate::handover::preflight::{self, node::places};
 use crate::handover::survey::resolve::EPOCH_OF_OURS;
-use crate::handover::{offsets, target};
+use crate::handover::{offsets, owner, target};
 use crate::steps;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -190,7 +190,7 @@ impl HandOver {
                 })?);
             }
         }
-        Ok(())
+        owner::give_partitions(&self.journal, false)
     }
 
     /// Runs the program on the plan that is there; gives what it says.
