@@ -11,7 +11,7 @@ LIBRDKAFKA_VERSION := 2.16.1
 # make demo BYTES=4GiB PARTITIONS=16 SOURCE=host:9092 is short for ARGS="--bytes 4GiB --partitions 16 --source host:9092".
 DEMO := $(if $(BYTES),--bytes $(BYTES)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) $(if $(SOURCE),--source $(SOURCE)) $(ARGS)
 
-.PHONY: help build demo test check unit loom scenarios librdkafka setup-build setup-test install clean
+.PHONY: help build demo test check unit loom scenarios librdkafka promote-figures setup-build setup-test install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -41,6 +41,9 @@ librdkafka: setup-test build ## librdkafka (confluent-kafka from PyPI) against a
 	@tests/setup/librdkafka $(LIBRDKAFKA_VERSION)
 	TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \
 	  $(CARGO) test -p twinlog-tests --locked --test it -- --ignored librdkafka
+
+promote-figures: setup-test build ## what handing over 1,000 partitions takes, against the broker's own start; not part of `make test`
+	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture promote::at_scale
 
 setup-build:
 	@tests/setup/tools build

@@ -68,7 +68,16 @@ pub fn twinlog(arguments: &[&str]) -> Ran {
 /// When it cannot be started.
 #[must_use]
 pub fn twinlog_until(step: &str, arguments: &[&str]) -> Ran {
-    finish(Command::new(place::binary("twinlog")).args(arguments).env("TWINLOG_KILL_AT", step))
+    twinlog_with(&[("TWINLOG_KILL_AT", step)], arguments)
+}
+
+/// Runs `twinlog` with `arguments` and variables of the environment.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn twinlog_with(variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
+    finish(Command::new(place::binary("twinlog")).args(arguments).envs(variables.iter().copied()))
 }
 
 fn finish(command: &mut Command) -> Ran {
