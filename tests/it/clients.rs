@@ -70,8 +70,9 @@ fn stock_clients_look_around_and_are_refused_to_write() {
     assert_eq!((refusals.len(), &warnings[..]), (2, &[][..]), "a stock administrator is warned: {said}");
     let wrote = java.ask(&json!({"do": "write", "boot": world.site.listen, "topic": "orders"}));
     refused(&wrote, "plain", READ_ONLY);
-    refused(&wrote, "idempotent", "policy");
-    for kind in ["plain", "idempotent"] {
+    refused(&wrote, "idempotent", "ClusterAuthorizationException");
+    refused(&wrote, "transactional", READ_ONLY);
+    for kind in ["plain", "idempotent", "transactional"] {
         let took = wrote[kind]["ms"].as_i64().expect("a time");
         assert!(took < REFUSED_WITHIN_MS, "{kind} tried for {took} ms: {wrote}");
     }

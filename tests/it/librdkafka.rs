@@ -1,5 +1,5 @@
 //! A pass proves: librdkafka sees a twinlog node as a cluster of one node with the mirrored topics, reads their settings and offsets
-//! without a warning, and its producer is refused in words. It needs a package from PyPI, so it is left out of `make test`.
+//! without a warning, and its producers are refused once and at once, in words where the protocol has room for them. It needs a package from PyPI, so it is left out of `make test`.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -11,6 +11,8 @@ use twinlog_tests::place;
 use twinlog_tests::process::mortal;
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// Half of what a producer is given.
+const REFUSED_WITHIN_MS: i64 = 7_500;
 
 /// The Python that `tests/setup/librdkafka` has made, which names it in this variable.
 fn python() -> PathBuf {
@@ -24,7 +26,7 @@ fn ok<'a>(seen: &'a Value, step: &str) -> &'a Value {
 
 #[test]
 #[ignore = "needs confluent-kafka from PyPI; run it by `make librdkafka`"]
-fn librdkafka_looks_around_without_a_warning_and_its_producer_is_refused() {
+fn librdkafka_looks_around_without_a_warning_and_its_producers_are_refused() {
     let _turn = place::turn();
     let scratch = place::scratch("librdkafka");
     let source = Broker::start(Spec::new(scratch.path().join("source")));
@@ -51,6 +53,16 @@ fn librdkafka_looks_around_without_a_warning_and_its_producer_is_refused() {
     assert!(seen["by timestamp"]["error"].to_string().contains("UNSUPPORTED_VERSION"), "{seen}");
     assert!(seen["lines"].as_i64() > Some(0), "its log was seen: {seen}");
     assert_eq!(seen["warnings"], json!([]), "librdkafka is warned");
-    assert!(seen["plain"]["told"].to_string().contains("POLICY_VIOLATION"), "{}", seen["plain"]);
+    eprintln!("librdkafka: {} {} {}", seen["plain"], seen["idempotent"], seen["transactional"]);
+    for (kind, words) in [
+        ("plain", "POLICY_VIOLATION"),
+        ("idempotent", "CLUSTER_AUTHORIZATION_FAILED"),
+        ("transactional", "mirrored topics are read-only"),
+    ] {
+        let outcome = &seen[kind];
+        assert!(outcome["told"].to_string().contains(words), "{kind}: {outcome}");
+        assert_eq!(outcome["left"], 0, "{kind} still tries: {outcome}");
+        assert!(outcome["ms"].as_i64().expect("a time") < REFUSED_WITHIN_MS, "{kind} tried too long: {outcome}");
+    }
     house.down();
 }

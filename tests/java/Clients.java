@@ -135,10 +135,10 @@ final class Clients {
         }
     }
 
-    // {boot, topic}: one record by a plain and an idempotent producer; each outcome with the time it took
+    // {boot, topic}: one record by a plain, an idempotent and a transactional producer; each outcome with the time it took
     static JsonNode write(JsonNode ask) {
         ObjectNode out = Oracle.JSON.createObjectNode();
-        for (String kind : List.of("plain", "idempotent")) {
+        for (String kind : List.of("plain", "idempotent", "transactional")) {
             long begun = System.nanoTime();
             step(out, kind, () -> written(ask, kind));
             ((ObjectNode) out.get(kind)).put("ms", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun));
@@ -149,8 +149,14 @@ final class Clients {
     private static JsonNode written(JsonNode ask, String kind) throws Exception {
         Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", ask.get("boot").asText()));
         config.put("enable.idempotence", !kind.equals("plain"));
+        boolean transactional = kind.equals("transactional");
+        if (transactional) config.put("transactional.id", "t");
         KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
         try {
+            if (transactional) {
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
             long at = producer.send(new ProducerRecord<>(ask.get("topic").asText(), new byte[1])).get().offset();
             return Oracle.JSON.getNodeFactory().numberNode(at);
         } finally {

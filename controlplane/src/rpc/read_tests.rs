@@ -150,6 +150,9 @@ fn only_mirrors_have_a_coordinator_here_and_only_from_version_7_on() {
     assert_eq!((found.error_code, found.node_id, found.port), (0, 1, 9192));
     assert_eq!((ask(3, 6).coordinators[0].error_code, ask(0, 7).coordinators[0].error_code), (42, 15));
     assert_eq!(ask(0, 2).error_code, 15, "the older layout");
+    let transactional = &ask(1, 6).coordinators[0];
+    let words = transactional.error_message.as_deref().unwrap_or_default();
+    assert_eq!((transactional.error_code, words.contains("read-only")), (31, true), "a producer that stops: {words}");
     let request = DescribeClusterRequest { endpoint_type: 2, ..Default::default() };
     assert_eq!(describe_cluster::handle(&request, &us()).error_code, 114);
 }

@@ -7,7 +7,8 @@ use twinlog_proto::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 };
 
-const WHY: &str =
+/// Why nothing may be written here.
+pub const WHY: &str =
     "mirrored topics are read-only; stop the mirroring of the topic and write to the broker that takes it over";
 /// The producer does not wait for an answer.
 const ACKS_NONE: i16 = 0;
@@ -31,11 +32,12 @@ pub fn produce(request: &ProduceRequest) -> Option<ProduceResponse> {
     (request.acks != ACKS_NONE).then_some(response)
 }
 
-/// The answer to InitProducerId.
+/// The answer to InitProducerId. It has no room for words, and of the codes that fit, a producer of librdkafka stops at few (at others, of
+/// which POLICY_VIOLATION is one, it asks again for ever); Java's fails what it was given and asks again with the next record.
 #[must_use]
 pub fn init_producer_id(_request: &InitProducerIdRequest) -> InitProducerIdResponse {
     InitProducerIdResponse {
-        error_code: ErrorCode::POLICY_VIOLATION.0,
+        error_code: ErrorCode::CLUSTER_AUTHORIZATION_FAILED.0,
         producer_id: -1,
         producer_epoch: -1,
         ..InitProducerIdResponse::default()

@@ -168,7 +168,7 @@ fn stock(table: &mut Table) {
     };
     let of_first = |r: &produce::ProduceResponse| code(r.responses[0].partition_responses[0].error_code);
     table.add("", 13, &produce::ProduceRequest::default(), refused, of_first);
-    let refused = || init_producer_id::InitProducerIdResponse { error_code: 44, ..Default::default() };
+    let refused = || init_producer_id::InitProducerIdResponse { error_code: 31, ..Default::default() };
     table.add("", 5, &init_producer_id::InitProducerIdRequest::default(), refused, |r| code(r.error_code));
     table.add("", 4, &api_versions::ApiVersionsRequest::default(), Default::default, |r| code(r.error_code));
     let partitions = vec![list_offsets::ListOffsetsPartitionResponse { offset: 7, ..Default::default() }];
