@@ -191,6 +191,8 @@ pub const LEFT_ACLS_SHOWN_MAX: usize = 1_000;
 pub const GROUP_OFFSETS_MAX: usize = 500_000;
 /// Those that are recorded together.
 pub const GROUP_OFFSETS_PER_STEP: usize = 10_000;
+/// Facts about a former destination that are forgotten together.
+pub const SYNC_FORGET_PER_STEP: usize = 1_000;
 /// Settings of one topic that are kept.
 pub const TOPIC_CONFIGS_MAX: usize = 200;
 

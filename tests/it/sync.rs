@@ -4,6 +4,7 @@
 //! changed there, and access rules, of which only those are ever taken away that we gave.
 
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka::{Broker, Spec};
@@ -163,7 +164,7 @@ impl Scene {
 #[test]
 fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_there() {
     let _turn = place::turn();
-    let Pair { mut scene, source, destination, house, _scratch } = pair("sync-groups", &[]);
+    let Pair { mut scene, source, destination, house, _scratch: scratch } = pair("sync-groups", &[]);
     let (from, to) = (source.address(), destination.address());
     let ends: Vec<i64> = scene.oracle.offsets(&from, "orders").iter().map(|(_, end, _)| *end).collect();
     scene.site.caught_up("dr", &[("orders".into(), 0, ends[0]), ("orders".into(), 1, ends[1])], LIMIT);
@@ -217,6 +218,7 @@ fn offsets_of_groups_reach_a_running_destination_and_never_one_that_is_at_work_t
     clamped_at_both_ends(&mut scene, &from, &to, &ends);
     settings_at_the_destination(&mut scene, &from, &to);
     many(&mut scene, &from, &to);
+    another_destination(&mut scene, &from, &to, &scratch.path().join("another"));
     house.down();
 }
 
@@ -350,6 +352,33 @@ fn many(scene: &mut Scene, from: &str, to: &str) {
     assert_eq!(scene.sync("groups", &[]).0, 0);
     eprintln!("and compared in {:?}", begun.elapsed());
     assert_eq!(scene.offsets(to, "many-01999"), json!({"orders-0": [49, -1, ""]}));
+}
+
+/// Another cluster at the destination was given nothing yet: it lacks what the former one has, and what it has by chance is its own.
+fn another_destination(scene: &mut Scene, from: &str, to: &str, dir: &Path) {
+    let another = Broker::start(Spec::new(dir).cluster_id("dHdpbmxvZy1kZXN0aW5hdDI"));
+    let there = another.address();
+    scene.set(from, &json!({"segment.ms": "2000000"}), &[]);
+    scene.sync("configs", &[]);
+    assert_eq!(scene.settings(to)["segment.ms"], "2000000");
+    scene.oracle.create(&there, "orders", 2, &json!({"segment.ms": "2000000"}));
+    let by_chance = scene.offsets(to, "plain")["orders-1"].clone();
+    scene.commit(&there, "plain", &json!({"1": by_chance}));
+    let (settings, offsets) = (scene.settings(to), scene.offsets(to, "plain"));
+
+    scene.site.cli(&["mirrors", "alter", "dr", "--set", &format!("destination.bootstrap.servers={there}")]).done();
+    scene.set(from, &json!({}), &["segment.ms"]);
+    scene.commit(from, "plain", &json!({"0": [31, 0, ""], "1": [11, 0, ""]}));
+    let dry = scene.sync("configs", &["--dry-run"]).1;
+    assert!(dry.contains(&"set destination:orders retention.ms - 4000000".to_owned()), "{dry:?}");
+    scene.sync("configs", &[]);
+    let all = json!({"max.message.bytes": "999999", "retention.ms": "4000000", "segment.ms": "2000000"});
+    assert_eq!(scene.settings(&there), all, "what it lacks is given, what we did not give stays");
+    let (dry, changes) = scene.sync("groups", &["--dry-run"]);
+    assert!(changes.iter().any(|change| change.starts_with("keep plain orders-1")), "{changes:?}");
+    assert_eq!(scene.sync("groups", &[]).0, dry);
+    assert_eq!(scene.offsets(&there, "plain"), json!({"orders-0": [31, 0, ""], "orders-1": by_chance}));
+    assert_eq!((scene.settings(to), scene.offsets(to, "plain")), (settings, offsets), "the former one is left alone");
 }
 
 fn log_file(site: &Site) -> String {

@@ -49,9 +49,10 @@ pub struct MirrorFacts {
     pub include: Vec<String>,
     /// Patterns of topics that never start by themselves.
     pub exclude: Vec<String>,
-    /// The version of the assignment that belongs to the present state; never lower than one that a deleted mirror of
-    /// this name had.
+    /// The version of the newest assignment; never lower than one that a deleted mirror of this name had.
     pub assignment_version: i64,
+    /// The running destination to which settings and offsets are remembered as given; empty while it is not known.
+    pub destination_cluster_id: String,
 }
 
 /// One topic of a mirror.

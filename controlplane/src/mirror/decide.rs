@@ -152,6 +152,7 @@ impl<'a> Draft<'a> {
             MirrorEvent::GroupOffsets { mirror, group, topic, offsets } => {
                 self.remember(&mirror.clone(), StateRecord::GroupOffsets { mirror, group, topic, offsets })
             }
+            MirrorEvent::Destination { mirror, cluster_id } => self.destination(mirror, cluster_id),
             MirrorEvent::Position { mirror, topic, partition, last } => {
                 self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;
                 self.record(StateRecord::LastMirrored { mirror, topic, partition, last });

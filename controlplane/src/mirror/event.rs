@@ -37,6 +37,8 @@ pub enum MirrorEvent {
     AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
     /// What we are about to write for a group at the destination, all partitions of a topic; `None` to forget it.
     GroupOffsets { mirror: String, group: String, topic: String, offsets: Option<ByPartition> },
+    /// From now on settings and offsets are given to this cluster.
+    Destination { mirror: String, cluster_id: String },
     /// An access control entry is wanted, or not any more; one that stands so already changes nothing.
     Acl { origin: String, binding: AclBinding, present: bool },
     /// A write of states by another node: only the position.

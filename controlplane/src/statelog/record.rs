@@ -273,6 +273,7 @@ fn mirror_value(facts: &MirrorFacts) -> MirrorValue {
         include_patterns: facts.include.clone(),
         exclude_patterns: facts.exclude.clone(),
         assignment_version: facts.assignment_version,
+        destination_cluster_id: facts.destination_cluster_id.clone(),
     }
 }
 
@@ -283,6 +284,7 @@ fn mirror_facts(value: MirrorValue) -> MirrorFacts {
         include: value.include_patterns,
         exclude: value.exclude_patterns,
         assignment_version: value.assignment_version,
+        destination_cluster_id: value.destination_cluster_id,
     }
 }
 

@@ -8,6 +8,7 @@ pub mod book;
 pub mod cluster;
 pub mod configs;
 pub mod describe;
+pub mod destination;
 pub mod filters;
 pub mod groups;
 pub mod report;

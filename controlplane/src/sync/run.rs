@@ -98,7 +98,7 @@ async fn one(driver: &Driver, mirror: &str, memory: &mut Memory, dry_run: bool, 
     let mut source = Cluster::at(servers);
     match report.kind {
         Kind::Topics => follow::round::run(driver, mirror, dry_run, report).await,
-        Kind::Configs => configs::apply::run(driver, mirror, &mut source, dry_run, report).await,
+        Kind::Configs => configs::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
         Kind::Groups => groups::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
         Kind::Acls => acls::apply::run(driver, mirror, &mut source, dry_run, report).await,
     }

@@ -151,6 +151,7 @@ fn mirror(value: MirrorValue) -> Value {
         "includePatterns": value.include_patterns,
         "excludePatterns": value.exclude_patterns,
         "assignmentVersion": value.assignment_version,
+        "destinationClusterId": value.destination_cluster_id,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Draft, NotTaken};
 use crate::mirror::acls::MADE_HERE;
-use crate::mirror::catalog::{Desired, Mirror, Placement, StateRecord, TopicFacts};
+use crate::mirror::catalog::{Desired, Mirror, MirrorFacts, Placement, StateRecord, TopicFacts};
 use crate::mirror::event::{Detail, SourceTopic};
 use crate::mirror::internal;
 use crate::mirror::machine::Event;
@@ -39,6 +39,17 @@ impl Draft<'_> {
     pub(super) fn remember(&mut self, mirror: &str, record: StateRecord) -> Result<(), NotTaken> {
         self.catalog.mirror(mirror).ok_or(NotTaken::Absent)?;
         self.record(record);
+        Ok(())
+    }
+
+    /// Records which cluster the running destination of a mirror is.
+    ///
+    /// # Errors
+    /// There is no such mirror.
+    pub(super) fn destination(&mut self, mirror: String, cluster_id: String) -> Result<(), NotTaken> {
+        let facts = self.catalog.mirror(&mirror).ok_or(NotTaken::Absent)?.facts.clone();
+        let facts = Some(MirrorFacts { destination_cluster_id: cluster_id, ..facts });
+        self.record(StateRecord::Mirror { mirror, facts });
         Ok(())
     }
 

@@ -5,8 +5,10 @@ use crate::mirror::catalog::{Catalog, Desired};
 use crate::mirror::event::MirrorEvent;
 use crate::mirror::topic_configs::{TopicConfigs, Values};
 use crate::source::SourceError;
+use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
 use crate::sync::configs::{destination, plan};
+use crate::sync::destination::{Known, meet};
 use crate::sync::filters::{self, Filter};
 use crate::sync::report::{Action, Change, Report};
 use std::collections::BTreeMap;
@@ -27,7 +29,14 @@ const TOPICS_PER_QUESTION: usize = 500;
 pub type Found = BTreeMap<String, Result<Values, ErrorCode>>;
 
 /// Syncs the settings of a mirror's topics.
-pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: bool, report: &mut Report) {
+pub async fn run(
+    driver: &Driver,
+    mirror: &str,
+    source: &mut Cluster,
+    memory: &mut Memory,
+    dry_run: bool,
+    report: &mut Report,
+) {
     let Some((topics, filter)) = driver.read(|catalog, _| question(catalog, mirror)) else {
         return report.fail(ErrorCode::UNKNOWN_CLUSTER_MIRROR, "the mirror is gone");
     };
@@ -36,6 +45,14 @@ pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: b
         Err(why) => return report.fail(ErrorCode::INVALID_CONFIG, why),
     };
     let mut destination = driver.read(|catalog, _| destination::of(catalog, mirror));
+    let mut known = Known::Same;
+    if let Some(cluster) = &mut destination {
+        match meet(driver, mirror, cluster, memory, dry_run, report).await {
+            Some(met) => known = met,
+            // Our own topics follow the source all the same.
+            None => destination = None,
+        }
+    }
     for topics in topics.chunks(TOPICS_PER_QUESTION) {
         let found = match own_settings(source, topics).await {
             Ok(found) => found,
@@ -47,7 +64,7 @@ pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: b
             let configs = wanted(catalog, &name, found.keys(), &events);
             (events, (changes, configs))
         };
-        let (changes, configs) = if dry_run {
+        let (changes, mut configs) = if dry_run {
             driver.read(|catalog, _| decide(catalog).1)
         } else {
             match driver.change(move |catalog, _| decide(catalog)).await {
@@ -56,6 +73,9 @@ pub async fn run(driver: &Driver, mirror: &str, source: &mut Cluster, dry_run: b
             }
         };
         changes.into_iter().for_each(|change| report.add(change));
+        if known == Known::Other {
+            configs.values_mut().for_each(|configs| configs.written.clear());
+        }
         if let Some(destination) = &mut destination {
             destination::run(driver, mirror, destination, configs, dry_run, report).await;
         }

@@ -6,8 +6,9 @@ use crate::mirror::catalog::{Catalog, Desired};
 use crate::mirror::group_offsets::Written;
 use crate::mirror::settings::destination_servers;
 use crate::plane::view::View;
-use crate::sync::book::Memory;
+use crate::sync::book::{LastWritten, Memory};
 use crate::sync::cluster::Cluster;
+use crate::sync::destination::{Known, meet};
 use crate::sync::filters::{self, Filter};
 use crate::sync::groups::listing::{self, Form, Group};
 use crate::sync::groups::memory::Remembered;
@@ -63,9 +64,14 @@ pub async fn run(
         report.note = Some("no topic is mirrored now".to_owned());
         return;
     }
-    let memory = Remembered::of(driver, mirror, &mut memory.offsets);
-    let there = BTreeMap::new();
-    let mut work = Work { source, destination: Cluster::at(servers), flowing, there, memory, dry_run };
+    let mut destination = Cluster::at(servers);
+    let mut nothing = LastWritten::new();
+    let memory = match meet(driver, mirror, &mut destination, memory, dry_run, report).await {
+        Some(Known::Other) if dry_run => Remembered::nothing(driver, mirror, &mut nothing),
+        Some(_) => Remembered::of(driver, mirror, &mut memory.offsets),
+        None => return,
+    };
+    let mut work = Work { source, destination, flowing, there: BTreeMap::new(), memory, dry_run };
     if work.prepare(report).await.is_some() {
         work.sync(&filter, report).await;
     }

@@ -28,7 +28,16 @@ impl<'a> Remembered<'a> {
     #[must_use]
     pub fn of(driver: &'a Driver, mirror: &'a str, seen: &'a mut LastWritten) -> Self {
         let durable = driver.read(|catalog, _| catalog.mirror(mirror).map(|m| Arc::clone(&m.group_offsets)));
-        let durable = durable.unwrap_or_default();
+        Self::with(driver, mirror, durable.unwrap_or_default(), seen)
+    }
+
+    /// Nothing, as of a destination that was never given anything.
+    #[must_use]
+    pub fn nothing(driver: &'a Driver, mirror: &'a str, seen: &'a mut LastWritten) -> Self {
+        Self::with(driver, mirror, Arc::default(), seen)
+    }
+
+    fn with(driver: &'a Driver, mirror: &'a str, durable: Arc<ByGroup>, seen: &'a mut LastWritten) -> Self {
         let room = GROUP_OFFSETS_MAX.saturating_sub(group_offsets::count(&durable));
         Self { driver, mirror, durable, seen, room, fresh: Fresh::new() }
     }
