@@ -1,11 +1,11 @@
 //! A blocking client of the Kafka protocol for one connection: what the `twinlog` command speaks to the control plane, and what
 //! `verify` speaks to a source broker. It waits for one answer at a time and never allocates more than has arrived.
 
+use crate::limits::{CLIENT_CONNECT, CLIENT_RESPONSE_BYTES_MAX, CLIENT_SILENCE_MAX, FRAME_BYTES_FIRST};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
 use twinlog_proto::api::{self, MIRROR_FEATURE, MIRROR_KEY_BASE};
 use twinlog_proto::error::{DecodeError, EncodeError};
 use twinlog_proto::error_code::ErrorCode;
@@ -15,14 +15,6 @@ use twinlog_proto::messages::{Message, Request};
 
 /// What we call ourselves in requests.
 const CLIENT_ID: &str = "twinlog";
-/// Time for a connection to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time without a byte after which an answer is given up.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Largest answer that is believed.
-const RESPONSE_BYTES_MAX: usize = 256 << 20;
-/// Bytes that are allocated before any of them has arrived.
-const RESPONSE_BYTES_FIRST: usize = 64 << 10;
 
 /// Why a question has no answer.
 #[derive(Debug)]
@@ -107,7 +99,7 @@ impl Client {
         let addresses = peer.to_socket_addrs().map_err(failed("looking up"))?;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in addresses {
-            match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            match TcpStream::connect_timeout(&address, CLIENT_CONNECT) {
                 Ok(stream) => return Self::over(stream, peer),
                 Err(cause) => last = cause,
             }
@@ -116,7 +108,7 @@ impl Client {
     }
 
     fn over(stream: TcpStream, peer: &str) -> Result<Self, ClientError> {
-        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(READ_TIMEOUT)));
+        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(CLIENT_SILENCE_MAX)));
         set.map_err(|cause| ClientError::Io { peer: peer.to_owned(), doing: "setting up the connection to", cause })?;
         let mut client = Self {
             stream,
@@ -232,12 +224,12 @@ impl Client {
 
     fn receive(&mut self) -> Result<(), ClientError> {
         let bytes = self.read_length()?;
-        if bytes > RESPONSE_BYTES_MAX {
+        if bytes > CLIENT_RESPONSE_BYTES_MAX {
             let why = format!("a frame of {bytes} bytes is not believed");
             return Err(ClientError::Unexpected { peer: self.peer.clone(), why });
         }
         self.frame.clear();
-        self.frame.reserve(bytes.min(RESPONSE_BYTES_FIRST));
+        self.frame.reserve(bytes.min(FRAME_BYTES_FIRST));
         let read = (&mut self.stream).take(bytes as u64).read_to_end(&mut self.frame);
         let read = read.map_err(|cause| unread(&self.peer, cause))?;
         if read < bytes {

@@ -9,7 +9,13 @@ pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 pub const SOURCE_RESPONSE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a source's cluster id; stock ones have 22.
 pub const CLUSTER_ID_BYTES_MAX: usize = 249;
-/// Bytes of a source's frame that are allocated before any of them has arrived.
+/// Largest answer to a command that is believed.
+pub const CLIENT_RESPONSE_BYTES_MAX: usize = 256 << 20;
+/// Time for the connection of a command to be made.
+pub const CLIENT_CONNECT: Duration = Duration::from_secs(5);
+/// Time without a byte after which an answer to a command is given up.
+pub const CLIENT_SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Bytes of a source's frame, or of an answer to a command, that are allocated before any of them has arrived.
 pub const FRAME_BYTES_FIRST: usize = 64 << 10;
 /// Bytes of a frame from a client that need no budget.
 pub const FRAME_BYTES_FREE: usize = 4 << 10;
@@ -56,6 +62,8 @@ pub const TOPIC_PARTITIONS_MAX: usize = 100_000;
 pub const PATTERNS_MAX: usize = 1_000;
 /// Characters of one pattern.
 pub const PATTERN_CHARS_MAX: usize = 1_000;
+/// Repetitions that a pattern may ask for, also those of nested ones together: RE2's own bound.
+pub const PATTERN_REPETITIONS_MAX: u32 = 1_000;
 /// Lists of patterns that are kept compiled: those of a request and of some mirrors.
 pub const PATTERN_LISTS_KEPT: usize = 16;
 /// Compiled size of all patterns of one kind, bytes.
@@ -70,6 +78,18 @@ pub const SUPER_USERS_MAX: usize = 100;
 pub const SETTINGS_MAX: usize = 200;
 /// Characters of one setting's value (certificates in PEM fit), also of all patterns of one list with the commas between.
 pub const SETTING_CHARS_MAX: usize = 32_767;
+/// Characters of an unknown setting's name that are repeated, and that are compared with the known ones.
+pub const KEY_CHARS_SHOWN: usize = 100;
+/// The longest pause after a failed fetch that may be configured: the data plane's bound, as those that follow.
+pub const FETCH_PAUSE_MS_MAX: i64 = 10_000;
+/// The longest time that a source may hold a fetch back.
+pub const FETCH_WAIT_MS_MAX: i64 = 300_000;
+/// Bytes of one answer to a fetch.
+pub const FETCH_BYTES_MAX: i64 = i32::MAX as i64 - (128 << 20);
+/// The longest time for a connection or an answer.
+pub const SOCKET_TIMEOUT_MS_MAX: i64 = 3_600_000;
+/// Bytes of the buffer in which the system receives.
+pub const RECEIVE_BUFFER_BYTES_MAX: i64 = 1 << 30;
 /// Characters of the words of one refusal in an answer, and of all of them together.
 pub const ANSWER_TEXT_CHARS_MAX: usize = 4_000;
 /// Characters that say who a topic was handed over to.
@@ -78,6 +98,10 @@ pub const HANDED_OVER_CHARS_MAX: usize = 1_000;
 pub const THROWN_AWAY_TOLD_MAX: usize = 20;
 /// Refusals of one answer that come with words; the others have their code alone.
 pub const REFUSALS_WITH_WORDS_MAX: usize = 100;
+/// Failed partitions of one mirror that are named; all are counted.
+pub const FAILED_NAMED_MAX: usize = 20;
+/// Lines that are said of one look at a source.
+pub const SOURCE_NOTES_MAX: usize = 10;
 /// Characters of an error text that is kept with a failed partition.
 pub const ERROR_CHARS_MAX: usize = 500;
 
@@ -85,6 +109,8 @@ pub const ERROR_CHARS_MAX: usize = 500;
 pub const STATE_BATCH_BYTES_MAX: usize = 64 << 20;
 /// Bytes of the state log that are read at a time; a larger batch is read as a whole.
 pub const REPLAY_READ_BYTES: usize = 1 << 20;
+/// A torn append was one commit: offsets that are further ahead than this are bytes that look like a batch by chance.
+pub const STATE_OFFSETS_AHEAD_MAX: i64 = 1 << 32;
 /// Bytes of the state log after which memory is looked at while it is replayed.
 pub const MEMORY_LOOK_BYTES: u64 = 16 << 20;
 /// Percent of this process's memory that the catalog may take; the rest is for requests and answers.
@@ -124,6 +150,14 @@ pub const BOARD_RUNG_FACTOR: u32 = 3;
 pub const PACE_POLL: Duration = Duration::from_secs(1);
 /// ... and while all rest.
 pub const PACE_POLL_IDLE: Duration = Duration::from_secs(5);
+/// A rate is told when it was measured over this long at least ...
+pub const PACE_WINDOW_MS_MIN: i64 = 5_000;
+/// ... and its newer anchor becomes the older one after this long, so that it is measured over three times as much at most.
+pub const PACE_WINDOW_MS: i64 = 20_000;
+/// After a silence of this long a measurement begins anew.
+pub const PACE_SILENCE_MS_MAX: i64 = 60_000;
+/// Who is behind for this long is catching up; shorter is the way of every record.
+pub const CATCH_UP_MS_MIN: i64 = 5_000;
 /// A core of the data plane that has not turned for this long tells nothing any more.
 pub const CORE_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How often an absent data plane is looked for.
@@ -161,6 +195,8 @@ pub const REFRESH_INTERVAL_MS_MIN: u64 = 100;
 /// The longest: a day.
 pub const REFRESH_INTERVAL_MS_MAX: u64 = 86_400_000;
 
+/// Time from one sync to the next when nothing is configured.
+pub const SYNC_INTERVAL_MS: u64 = 60_000;
 /// How often it is looked whether a sync is due.
 pub const SYNC_POLL: Duration = Duration::from_millis(500);
 /// Mirrors that are synced at the same time.
@@ -212,6 +248,9 @@ const _: () =
     assert!(SOURCE_RESPONSE_BYTES_MAX >= 128 * TOPIC_PARTITIONS_MAX, "a partition with nine replicas takes 128 bytes");
 const _: () = assert!(CONNECTIONS_OF_ADDRESS_MAX < CONNECTIONS_MAX, "one address cannot take all the room");
 const _: () = assert!(2 * REQUEST_BYTES_MAX <= FRAMES_BYTES_MAX, "the largest frame fits the budget beside another");
+const _: () = assert!((COMMIT_CHANGES_MAX as i64) < STATE_OFFSETS_AHEAD_MAX, "one commit is within reach");
+const _: () = assert!(PACE_WINDOW_MS_MIN < PACE_WINDOW_MS, "a rate is told before its anchor moves");
+const _: () = assert!(FRAME_BYTES_FIRST <= CLIENT_RESPONSE_BYTES_MAX, "the first allocation is within the bound");
 const _: () = assert!(SNAPSHOT_BATCH_BYTES <= STATE_BATCH_BYTES_MAX, "a snapshot batch must be replayable");
 const _: () = assert!(FRAME_BYTES_FIRST <= SOURCE_RESPONSE_BYTES_MAX, "the first allocation is within the frame bound");
 const _: () = assert!(8 * ANSWER_TEXT_CHARS_MAX <= STRING_BYTES_MAX, "two such texts fit a string of the protocol");

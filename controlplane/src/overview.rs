@@ -1,5 +1,6 @@
 //! pure: each mirror in one row: what metrics, health and `twinlog status` are made of.
 
+use crate::limits::FAILED_NAMED_MAX;
 use crate::mirror::catalog::{Catalog, Mirror, Partition, Topic};
 use crate::mirror::machine::STATES;
 use crate::plane::lag::{lag_bytes, lag_records, lso_lag_records};
@@ -8,9 +9,6 @@ use crate::plane::view::{self, View};
 use std::collections::BTreeMap;
 use twinlog_proto::channel::progress::{FaultCode, PartitionProgress};
 use twinlog_proto::mirror_state::MirrorState;
-
-/// How many failed partitions of a mirror are named.
-const NAMED_MAX: usize = 20;
 
 /// One mirror, all its partitions together.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -102,7 +100,7 @@ impl Overview {
         self.retries += u64::try_from(standing.retry_attempt).unwrap_or(0);
         if state == MirrorState::Failed {
             self.not_retried += usize::from(standing.retry_attempt < 0);
-            if self.failed.len() < NAMED_MAX {
+            if self.failed.len() < FAILED_NAMED_MAX {
                 let why = standing.message.clone().unwrap_or_default();
                 let retried = standing.retry_attempt >= 0;
                 self.failed.push(Failed { topic: name.to_owned(), partition: index, why, retried });

@@ -6,6 +6,7 @@
 
 use crate::follow::internal_starts;
 use crate::follow::verdict;
+use crate::limits::SOURCE_NOTES_MAX;
 use crate::mirror::catalog::{Catalog, Desired, Mirror, Topic};
 use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
 use crate::mirror::internal::{self, is_internal};
@@ -102,7 +103,7 @@ impl<'a> Room<'a> {
         let fits = more <= self.slots_free;
         if fits {
             self.slots_free -= more;
-        } else if self.notes.len() < NOTES_MAX {
+        } else if self.notes.len() < SOURCE_NOTES_MAX {
             let free = self.slots_free;
             self.notes
                 .push(format!("topic {topic} waits: {more} partitions and {free} free slots; raise the data plane's"));
@@ -111,15 +112,12 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Lines that are said of one answer.
-const NOTES_MAX: usize = 10;
-
 /// A topic that would go in a circle: one that flows is ended, one that is new is not begun.
 fn circled(name: &str, mirror: &Mirror, source: &SourceTopic, told: &str, room: &mut Room<'_>) -> Vec<MirrorEvent> {
     match mirror.topics.get(&source.name) {
         Some(known) => verdict::on_topic(name, &source.name, known, &verdict::circle(told)).collect(),
         None => {
-            let wanted = room.wants(source) && room.notes.len() < NOTES_MAX;
+            let wanted = room.wants(source) && room.notes.len() < SOURCE_NOTES_MAX;
             room.notes.extend(wanted.then(|| told.to_owned()));
             Vec::new()
         }

@@ -6,13 +6,11 @@
 
 mod class;
 
+use crate::limits::PATTERN_REPETITIONS_MAX;
 pub use class::Known;
 use class::{class, escaped, perl, property, single};
 use std::iter::Peekable;
 use std::str::Chars;
-
-/// RE2's own bound of a repetition, also of nested ones together.
-pub const REPETITIONS_MAX: u32 = 1_000;
 
 /// Writes `pattern` anew; `known` goes from one pattern of a list to the next.
 ///
@@ -130,9 +128,9 @@ impl Parser<'_> {
     }
 
     fn counted(&mut self, text: &str, (least, most): (u32, Option<u32>)) -> Result<(), String> {
-        if least > REPETITIONS_MAX || most.is_some_and(|most| most > REPETITIONS_MAX || most < least) {
+        if least > PATTERN_REPETITIONS_MAX || most.is_some_and(|most| most > PATTERN_REPETITIONS_MAX || most < least) {
             return Err(format!(
-                "the repetition `{text}` is not from 0 to {REPETITIONS_MAX} with the smaller number first"
+                "the repetition `{text}` is not from 0 to {PATTERN_REPETITIONS_MAX} with the smaller number first"
             ));
         }
         self.repeat(text, most.unwrap_or(least).max(1))
@@ -144,8 +142,8 @@ impl Parser<'_> {
             Last::Nothing => return Err(format!("the repetition `{text}` has nothing to repeat")),
             Last::Repetition => return Err(format!("the repetition `{text}` follows another one")),
         };
-        if weight > REPETITIONS_MAX {
-            return Err(format!("the repetitions around `{text}` are more than {REPETITIONS_MAX} together"));
+        if weight > PATTERN_REPETITIONS_MAX {
+            return Err(format!("the repetitions around `{text}` are more than {PATTERN_REPETITIONS_MAX} together"));
         }
         self.out.push_str(text);
         if self.rest.next_if_eq(&'?').is_some() {

@@ -4,7 +4,9 @@
 //! is. What cannot be honoured yet is refused by name instead of being ignored.
 
 use crate::limits::{
-    BOOTSTRAP_SERVERS_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
+    BOOTSTRAP_SERVERS_MAX, FETCH_BYTES_MAX, FETCH_PAUSE_MS_MAX, FETCH_WAIT_MS_MAX, KEY_CHARS_SHOWN,
+    RECEIVE_BUFFER_BYTES_MAX, REFRESH_INTERVAL_MS_MAX, REFRESH_INTERVAL_MS_MIN, SETTING_CHARS_MAX, SETTINGS_MAX,
+    SOCKET_TIMEOUT_MS_MAX,
 };
 use crate::mirror::acl_rules::Rules;
 use crate::mirror::patterns::Patterns;
@@ -51,30 +53,23 @@ enum Kind {
 
 const INT_MAX: i64 = i32::MAX as i64;
 
-/// The data plane's bounds of pauses, waits and sizes.
-const PAUSE_MS_MAX: i64 = 10_000;
-const WAIT_MS_MAX: i64 = 300_000;
-const TIMEOUT_MS_MAX: i64 = 3_600_000;
-const FETCH_BYTES_MAX: i64 = INT_MAX - (128 << 20);
-const RECEIVE_BUFFER_BYTES_MAX: i64 = 1 << 30;
-
 /// All keys, sorted.
 const KEYS: &[(&str, Kind)] = &[
     (BOOTSTRAP_SERVERS, Kind::Servers),
     ("client.id", Kind::Text),
     (DESTINATION_SERVERS, Kind::Servers),
     ("mirror.acls.include", Kind::AclRules),
-    ("mirror.fetch.backoff.ms", Kind::Number(0, PAUSE_MS_MAX)),
+    ("mirror.fetch.backoff.ms", Kind::Number(0, FETCH_PAUSE_MS_MAX)),
     ("mirror.fetch.max.bytes", Kind::Number(1, FETCH_BYTES_MAX)),
     ("mirror.fetch.min.bytes", Kind::Number(0, INT_MAX)),
     ("mirror.fetch.response.max.bytes", Kind::Number(1, FETCH_BYTES_MAX)),
-    ("mirror.fetch.wait.max.ms", Kind::Number(0, WAIT_MS_MAX)),
+    ("mirror.fetch.wait.max.ms", Kind::Number(0, FETCH_WAIT_MS_MAX)),
     ("mirror.groups.exclude", Kind::Patterns),
     ("mirror.groups.include", Kind::Patterns),
     (INTERNAL_TOPICS, Kind::OneOf(&["standby", "none"])),
     (REFRESH_INTERVAL, Kind::Number(REFRESH_INTERVAL_MS_MIN as i64, REFRESH_INTERVAL_MS_MAX as i64)),
     ("mirror.socket.receive.buffer.bytes", Kind::Number(-1, RECEIVE_BUFFER_BYTES_MAX)),
-    ("mirror.socket.timeout.ms", Kind::Number(1, TIMEOUT_MS_MAX)),
+    ("mirror.socket.timeout.ms", Kind::Number(1, SOCKET_TIMEOUT_MS_MAX)),
     (SOURCE_CLUSTER_ID, Kind::Text),
     ("mirror.sync.acls.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.sync.configs.interval.ms", Kind::Number(0, INT_MAX)),
@@ -83,12 +78,12 @@ const KEYS: &[(&str, Kind)] = &[
     ("mirror.topic.properties.include", Kind::Patterns),
     (EXCLUDE, Kind::Patterns),
     (INCLUDE, Kind::Patterns),
-    ("request.timeout.ms", Kind::Number(1, TIMEOUT_MS_MAX)),
+    ("request.timeout.ms", Kind::Number(1, SOCKET_TIMEOUT_MS_MAX)),
     ("sasl.jaas.config", Kind::Secret),
     ("sasl.mechanism", Kind::Text),
     ("security.protocol", Kind::OneOf(&["PLAINTEXT"])),
     ("socket.connection.setup.timeout.max.ms", Kind::Number(1, INT_MAX)),
-    ("socket.connection.setup.timeout.ms", Kind::Number(1, TIMEOUT_MS_MAX)),
+    ("socket.connection.setup.timeout.ms", Kind::Number(1, SOCKET_TIMEOUT_MS_MAX)),
     ("ssl.ca.location", Kind::Text),
     ("ssl.endpoint.identification.algorithm", Kind::Text),
     ("ssl.key.password", Kind::Secret),
@@ -146,9 +141,6 @@ fn kind(key: &str) -> Result<Kind, BadSetting> {
         }
     }
 }
-
-/// Characters of an unknown key that are repeated, and that are compared with the known ones.
-const KEY_CHARS_SHOWN: usize = 100;
 
 /// How many characters differ: put in, left out, or another one.
 fn distance(a: &str, b: &str) -> usize {

@@ -4,17 +4,9 @@
 //! it keeps is three words for each slot, and a few more for those that move or are behind. The times survive a restart of the
 //! data plane, which forgets when it last had everything.
 
+use crate::limits::{CATCH_UP_MS_MIN, PACE_SILENCE_MS_MAX, PACE_WINDOW_MS, PACE_WINDOW_MS_MIN};
 use std::collections::HashMap;
 use twinlog_proto::channel::progress::{FaultCode, PartitionProgress, SlotState};
-
-/// A rate is told when it was measured over this long at least ...
-const WINDOW_MS_MIN: i64 = 5_000;
-/// ... and its newer anchor becomes the older one after this long, so that it is measured over three times as much at most.
-const WINDOW_MS: i64 = 20_000;
-/// After a silence of this long a measurement begins anew.
-const SILENCE_MS_MAX: i64 = 60_000;
-/// Who is behind for this long is catching up; shorter is the way of every record.
-const CATCH_UP_MS_MIN: i64 = 5_000;
 
 /// How a partition moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,11 +156,11 @@ impl Moving {
     }
 
     fn look(&mut self, now: Anchor, leo: i64, had_everything: bool) {
-        let restarted = now.bytes < self.newer.bytes || now.at_ms - self.seen_at_ms > SILENCE_MS_MAX;
+        let restarted = now.bytes < self.newer.bytes || now.at_ms - self.seen_at_ms > PACE_SILENCE_MS_MAX;
         if restarted || now.at_ms < self.newer.at_ms {
             let start_leo = self.start_leo.min(leo);
             *self = Self { start_leo, ..Self::begin(now, leo) };
-        } else if now.at_ms - self.newer.at_ms >= WINDOW_MS {
+        } else if now.at_ms - self.newer.at_ms >= PACE_WINDOW_MS {
             (self.older, self.newer) = (self.newer, now);
         }
         if had_everything {
@@ -179,7 +171,7 @@ impl Moving {
 
     /// The newest anchor that is old enough to measure from.
     fn base(&self, now_ms: i64) -> Option<Anchor> {
-        let old_enough = |anchor: &&Anchor| now_ms - anchor.at_ms >= WINDOW_MS_MIN;
+        let old_enough = |anchor: &&Anchor| now_ms - anchor.at_ms >= PACE_WINDOW_MS_MIN;
         [&self.newer, &self.older].into_iter().find(old_enough).copied()
     }
 

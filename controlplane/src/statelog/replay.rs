@@ -5,7 +5,7 @@
 //! after it is damage to what has been promised: the process does not start, and says where. Memory holds one batch at a
 //! time, whatever the log's size.
 
-use crate::limits::{COMMIT_CHANGES_MAX, REPLAY_READ_BYTES};
+use crate::limits::{REPLAY_READ_BYTES, STATE_OFFSETS_AHEAD_MAX};
 use crate::statelog::batch::{self, Batch, HEADER_BYTES, KeyValue};
 use std::fs::File;
 use std::io;
@@ -175,10 +175,7 @@ impl<B: Bytes + ?Sized> Window<'_, B> {
 
     /// The position of a whole batch after `from`, whose offset could follow `expected`.
     fn next_valid(&mut self, from: u64, expected: i64) -> io::Result<Option<u64>> {
-        // A torn append was one commit; offsets further away than a few of them are bytes that look like a batch by chance.
-        const OFFSETS_AHEAD_MAX: i64 = 1 << 32;
-        const _: () = assert!((COMMIT_CHANGES_MAX as i64) < OFFSETS_AHEAD_MAX, "one commit is within reach");
-        let believed = expected..expected.saturating_add(OFFSETS_AHEAD_MAX);
+        let believed = expected..expected.saturating_add(STATE_OFFSETS_AHEAD_MAX);
         let mut at = from + 1;
         while at + HEADER_BYTES as u64 <= self.total {
             let piece = self.at(at, REPLAY_READ_BYTES)?;

@@ -1,5 +1,6 @@
 //! pure: the settings of a mirror that say what is synced and how often.
 
+use crate::limits::SYNC_INTERVAL_MS;
 use crate::mirror::acl_rules::Rules;
 use crate::mirror::patterns::{BadPattern, Patterns};
 use crate::mirror::re2::split;
@@ -16,8 +17,6 @@ pub const GROUPS_INCLUDE: &str = "mirror.groups.include";
 pub const GROUPS_EXCLUDE: &str = "mirror.groups.exclude";
 /// Which access rules are followed.
 pub const ACLS_INCLUDE: &str = "mirror.acls.include";
-/// Time from one sync to the next when nothing is set.
-pub const INTERVAL_DEFAULT_MS: u64 = 60_000;
 
 /// Settings that belong to the cluster they are in: replication, quorums, and how times are stamped.
 const PROPERTIES_EXCLUDE_DEFAULT: &str = "follower.replication.throttled.replicas,\
@@ -72,7 +71,7 @@ fn filter(settings: &Settings, include: (&str, &str), exclude: (&str, &str)) -> 
 /// Time from one sync of a kind to the next; 0 = off.
 #[must_use]
 pub fn interval_ms(settings: &Settings, kind: Kind) -> u64 {
-    number(settings, interval_key(kind)).unwrap_or(INTERVAL_DEFAULT_MS)
+    number(settings, interval_key(kind)).unwrap_or(SYNC_INTERVAL_MS)
 }
 
 /// The setting that says how often a kind is synced.
@@ -120,6 +119,6 @@ mod tests {
             ("mirror.sync.acls.interval.ms", "500"),
         ]);
         let all = Kind::ALL.map(|kind| interval_ms(&given, kind));
-        assert_eq!(all, [700, INTERVAL_DEFAULT_MS, 0, 500]);
+        assert_eq!(all, [700, SYNC_INTERVAL_MS, 0, 500]);
     }
 }
