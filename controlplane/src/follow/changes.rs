@@ -4,7 +4,7 @@ use crate::follow::news::Learnt;
 use crate::limits::GONE_AFTER;
 use crate::mirror::catalog::{Catalog, Desired, TopicSettings};
 use crate::mirror::event::{Detail, MirrorEvent, SourceTopic};
-use crate::sync::report::{Action, Change};
+use crate::source::report::{Action, Change};
 use std::collections::BTreeMap;
 
 const PARTITIONS: &str = "partitions";

@@ -8,7 +8,7 @@ use crate::driver::Driver;
 use crate::follow::question::{due_after, interval};
 use crate::follow::round;
 use crate::limits::{DOUBTFUL_ASKS_MAX, FOLLOW_LOOK, FOLLOW_TICK, SOURCE_ASKS_MAX};
-use crate::sync::report::{Kind, Report};
+use crate::source::report::{Kind, Report};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::Semaphore;

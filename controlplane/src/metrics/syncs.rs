@@ -2,7 +2,7 @@
 
 use super::text::{Kind as Form, Page};
 use crate::mirror::catalog::Catalog;
-use crate::sync::report::Kind;
+use crate::source::report::Kind;
 use crate::sync::status::{Status, Statuses};
 
 type Pick = fn(&Status) -> Option<f64>;

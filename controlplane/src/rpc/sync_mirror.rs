@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::rpc::{Refusal, Refused};
-use crate::sync::report::{Change, Kind, Report};
+use crate::source::report::{Change, Kind, Report};
 use crate::sync::run;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::sync_mirror::{SyncChange, SyncMirrorRequest, SyncMirrorResponse, SyncedKind};

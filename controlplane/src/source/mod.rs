@@ -4,6 +4,7 @@
 //! way. Every answer is foreign input: bounded, decoded by `proto`, and believed only as far as it makes sense.
 
 pub mod connection;
+pub mod report;
 pub mod topics;
 pub mod trail;
 

@@ -1,7 +1,7 @@
 //! pure: the syncs of a mirror in the answer to DescribeMirrors.
 
 use crate::mirror::catalog::Catalog;
-use crate::sync::report::Kind;
+use crate::source::report::Kind;
 use crate::sync::status::Statuses;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsResponse, DescribedSync};
 

@@ -9,9 +9,9 @@ use crate::limits::{CLUSTER_ID_BYTES_MAX, SYNC_FORGET_PER_STEP};
 use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
 use crate::mirror::topic_configs::{TopicConfigs, Values};
+use crate::source::report::Report;
 use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
-use crate::sync::report::Report;
 use tracing::info;
 use twinlog_proto::error_code::ErrorCode;
 

@@ -5,7 +5,7 @@ use crate::mirror::acl_rules::Rules;
 use crate::mirror::patterns::{BadPattern, Patterns};
 use crate::mirror::re2::split;
 use crate::mirror::settings::{REFRESH_INTERVAL, Settings, number};
-use crate::sync::report::Kind;
+use crate::source::report::Kind;
 
 /// Which topic settings are synced.
 pub const PROPERTIES_INCLUDE: &str = "mirror.topic.properties.include";

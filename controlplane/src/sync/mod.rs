@@ -11,6 +11,5 @@ pub mod describe;
 pub mod destination;
 pub mod filters;
 pub mod groups;
-pub mod report;
 pub mod run;
 pub mod status;

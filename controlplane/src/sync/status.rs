@@ -1,8 +1,8 @@
 //! pure: what each sync of each mirror did since the start.
 
 use crate::mirror::settings::Settings;
+use crate::source::report::{Kind, Report};
 use crate::sync::filters;
-use crate::sync::report::{Kind, Report};
 use std::collections::BTreeMap;
 
 /// One sync of one mirror.

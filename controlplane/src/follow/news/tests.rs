@@ -224,9 +224,9 @@ fn what_follows_from_an_answer_is_said_in_the_words_of_a_sync() {
     source[0].settings.segment_bytes = 77;
     let mut learnt = learnt("c", &source);
     learnt.answer.absent = ["a-gone".to_owned()].into();
-    let shown = |changes: Vec<crate::sync::report::Change>| -> Vec<String> {
+    let shown = |changes: Vec<crate::source::report::Change>| -> Vec<String> {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-        let line = |c: &crate::sync::report::Change| {
+        let line = |c: &crate::source::report::Change| {
             format!("{} {} {} {} {}", c.action.name(), c.resource, c.key, text(&c.from), text(&c.to))
         };
         changes.iter().map(line).collect()

@@ -6,10 +6,10 @@ use crate::mirror::event::MirrorEvent;
 use crate::mirror::settings::destination_servers;
 use crate::mirror::topic_configs::{TopicConfigs, Values};
 use crate::source::SourceError;
+use crate::source::report::{Action, Change, Report};
 use crate::sync::cluster::Cluster;
 use crate::sync::configs::apply::{RESOURCE_TOPIC, own_settings};
 use crate::sync::configs::plan::{self, AtDestination};
-use crate::sync::report::{Action, Change, Report};
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::incremental_alter_configs::{

@@ -1,8 +1,8 @@
 //! pure: what the source has and what is recorded of a topic's settings, to the record as it is to be and the changes.
 
 use crate::mirror::topic_configs::{TopicConfigs, Values, fits, has_room};
+use crate::source::report::{Action, Change};
 use crate::sync::filters::Filter;
-use crate::sync::report::{Action, Change};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What follows for one topic.
