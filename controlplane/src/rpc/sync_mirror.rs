@@ -1,22 +1,25 @@
-//! SyncMirror: what is mirrored besides records follows the source now, or it is said what that would change.
+//! pure: SyncMirror: what is mirrored besides records follows the source now, or it is said what that would change. `server/dispatch.rs`
+//! has it done by `sync/run.rs` in between.
 
-use crate::driver::Driver;
+use crate::mirror::catalog::Catalog;
 use crate::rpc::{Refusal, Refused};
 use crate::source::report::{Change, Kind, Report};
-use crate::sync::run;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::sync_mirror::{SyncChange, SyncMirrorRequest, SyncMirrorResponse, SyncedKind};
 
-/// Does what is asked for; every kind answers for itself.
-pub async fn run(request: &SyncMirrorRequest, driver: &Driver) -> SyncMirrorResponse {
-    let kinds = match kinds(&request.what) {
-        Ok(kinds) => kinds,
-        Err(refusal) => return SyncMirrorResponse::refused(refusal),
-    };
-    if driver.catalog().mirror(&request.mirror_name).is_none() {
-        return SyncMirrorResponse::refused(Refusal::unknown_mirror(&request.mirror_name));
-    }
-    let reports = run::now(driver, &request.mirror_name, &kinds, request.dry_run).await;
+/// The kinds that are asked for.
+///
+/// # Errors
+/// The refusal of the whole request: an unknown kind, an unknown mirror.
+pub fn asked(request: &SyncMirrorRequest, catalog: &Catalog) -> Result<Vec<Kind>, Refusal> {
+    let kinds = kinds(&request.what)?;
+    catalog.mirror(&request.mirror_name).ok_or_else(|| Refusal::unknown_mirror(&request.mirror_name))?;
+    Ok(kinds)
+}
+
+/// The answer; every kind answers for itself.
+#[must_use]
+pub fn answer(request: &SyncMirrorRequest, reports: Vec<Report>) -> SyncMirrorResponse {
     SyncMirrorResponse {
         mirror_name: request.mirror_name.clone(),
         kinds: reports.into_iter().map(told).collect(),

@@ -15,12 +15,14 @@ use crate::server::budget::Budget;
 use crate::server::counters::Cause;
 use crate::server::judged::Judged;
 use crate::source::{topics, trail};
+use crate::sync::run;
 use std::rc::Rc;
 use std::time::Instant;
 use tracing::info;
 use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::frame::{self, HeaderError, RequestHeader};
+use twinlog_proto::messages::sync_mirror::{SyncMirrorRequest, SyncMirrorResponse};
 use twinlog_proto::reader::Reader;
 use twinlog_proto::security::authorizer::Caller;
 use twinlog_proto::security::codes::{Operation, ResourceType};
@@ -178,9 +180,20 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, budget: &Budget, frame
         }
         api::SYNC_MIRROR => {
             let request = call.request()?;
-            call.answer(&request, rpc::sync_mirror::run(&request, driver).await)
+            let answer = synced(driver, &request).await;
+            call.answer(&request, answer)
         }
         _ => Err(Close::NotServed { name: api::name(key), version }),
+    }
+}
+
+async fn synced(driver: &Driver, request: &SyncMirrorRequest) -> SyncMirrorResponse {
+    match rpc::sync_mirror::asked(request, &driver.catalog()) {
+        Ok(kinds) => {
+            let reports = run::now(driver, &request.mirror_name, &kinds, request.dry_run).await;
+            rpc::sync_mirror::answer(request, reports)
+        }
+        Err(refusal) => SyncMirrorResponse::refused(refusal),
     }
 }
 
