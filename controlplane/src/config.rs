@@ -6,7 +6,7 @@
 use crate::error::Fatal;
 use crate::limits;
 use crate::metrics::Detail;
-use crate::rpc::authorize::Authorizer;
+use crate::mirror::authorizer::Authorizer;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

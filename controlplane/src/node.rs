@@ -10,13 +10,14 @@ use crate::limits::{
     HTTP_CONNECTIONS_MAX,
 };
 use crate::memory::Memory;
+use crate::mirror::authorizer::Authorizer;
 use crate::mirror::catalog::Catalog;
 use crate::plane::attachment::Link;
 use crate::plane::sender::Sender;
 use crate::plane::view::Slots;
 use crate::random;
 use crate::rpc::Endpoint;
-use crate::rpc::authorize::{ANONYMOUS, Authorizer, Who};
+use crate::rpc::authorize::{ANONYMOUS, Who};
 use crate::server::budget::Budget;
 use crate::server::conn::{self, Desk, Identity};
 use crate::server::counters::Counters;

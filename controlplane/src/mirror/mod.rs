@@ -2,6 +2,7 @@
 
 pub mod acl_rules;
 pub mod acls;
+pub mod authorizer;
 pub mod catalog;
 pub mod decide;
 pub mod effect;

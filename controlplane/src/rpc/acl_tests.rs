@@ -2,9 +2,10 @@
 
 use crate::limits::ACL_FILTERS_MAX;
 use crate::mirror::acls::MADE_HERE;
+use crate::mirror::authorizer::Authorizer;
 use crate::mirror::catalog::{Catalog, MirrorFacts, StateRecord};
 use crate::mirror::event::MirrorEvent;
-use crate::rpc::authorize::{Access, Authorizer};
+use crate::rpc::authorize::Access;
 use crate::rpc::{create_acls, delete_acls, describe_acls};
 use twinlog_proto::messages::create_acls::{AclCreation, CreateAclsRequest};
 use twinlog_proto::messages::delete_acls::{DeleteAclsFilter, DeleteAclsRequest};

@@ -13,10 +13,10 @@ mod topics;
 
 use crate::limits::REFUSALS_WITH_WORDS_MAX;
 use crate::mirror::acls::Acls;
+use crate::mirror::authorizer::Authorizer;
 use crate::mirror::catalog::Catalog;
 use crate::rpc::{Refusal, Refused};
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::Request;
@@ -26,19 +26,6 @@ use twinlog_proto::security::codes::{Operation, ResourceType};
 
 /// Who a caller is as long as connections are not authenticated.
 pub const ANONYMOUS: &str = "User:ANONYMOUS";
-
-/// How callers are judged.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Authorizer {
-    /// Everybody may do everything.
-    #[default]
-    None,
-    /// By the access control entries that were made here.
-    Acl {
-        /// Who may do everything.
-        super_users: BTreeSet<String>,
-    },
-}
 
 /// A caller, and how it is judged.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 //! budget, and ends with a counted cause. Nothing here looks into a request; that is for `dispatch.rs`.
 
 use crate::limits::{ANSWER_BYTES_A_TIMEOUT, FRAME_BYTES_FREE, REQUEST_BYTES_MAX};
-use crate::rpc::authorize::Authorizer;
+use crate::mirror::authorizer::Authorizer;
 use crate::server::budget::{Budget, Held};
 use crate::server::counters::{Cause, Counters};
 use crate::server::gate::Ticket;

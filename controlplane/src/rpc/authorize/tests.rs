@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mirror::catalog::{Desired, MirrorFacts, StateRecord, TopicFacts, TopicSettings};
+use std::collections::BTreeSet;
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, DescribeMirrorsResponse, DescribedMirror};
 use twinlog_proto::messages::incremental_alter_configs::{
