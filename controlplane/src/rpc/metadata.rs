@@ -4,8 +4,9 @@ use crate::mirror::catalog::{Catalog, Topic};
 use crate::mirror::internal::FOLLOWED;
 use crate::plane::view::View;
 use crate::rpc::{Endpoint, OPERATIONS_NOT_ASKED, once};
+use std::collections::{BTreeMap, BTreeSet};
 use twinlog_proto::error_code::ErrorCode;
-use twinlog_proto::ids::is_legal_name;
+use twinlog_proto::ids::{Uuid, is_legal_name};
 use twinlog_proto::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
     MetadataResponseTopic,
@@ -33,7 +34,8 @@ pub fn handle(
         known.map(|(_, name, topic)| described(name, topic, view, us)).collect()
     } else {
         let asked = once(request.topics.as_deref().unwrap_or_default(), |topic| (topic.topic_id, &topic.name));
-        asked.map(|topic| one(topic, catalog, view, us)).collect()
+        let ids = by_id(request, catalog);
+        asked.map(|topic| one(topic, (catalog, &ids), view, us)).collect()
     };
     MetadataResponse {
         brokers: vec![MetadataResponseBroker {
@@ -49,7 +51,23 @@ pub fn handle(
     }
 }
 
-fn one(asked: &MetadataRequestTopic, catalog: &Catalog, view: &View<'_>, us: &Endpoint) -> MetadataResponseTopic {
+/// The topics that are asked for by id, in one look at all of them.
+fn by_id<'c>(request: &MetadataRequest, catalog: &'c Catalog) -> BTreeMap<Uuid, (&'c str, &'c Topic)> {
+    let asked = request.topics.iter().flatten().map(|topic| topic.topic_id);
+    let asked: BTreeSet<Uuid> = asked.filter(|id| !id.is_zero()).collect();
+    if asked.is_empty() {
+        return BTreeMap::new();
+    }
+    let found = catalog.topics().filter(|(_, _, topic)| asked.contains(&topic.facts.id));
+    found.map(|(_, name, topic)| (topic.facts.id, (name, topic))).collect()
+}
+
+fn one(
+    asked: &MetadataRequestTopic,
+    (catalog, ids): (&Catalog, &BTreeMap<Uuid, (&str, &Topic)>),
+    view: &View<'_>,
+    us: &Endpoint,
+) -> MetadataResponseTopic {
     let absent = |code: ErrorCode, name: Option<String>| MetadataResponseTopic {
         error_code: code.0,
         name,
@@ -66,8 +84,8 @@ fn one(asked: &MetadataRequestTopic, catalog: &Catalog, view: &View<'_>, us: &En
             None => absent(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, Some(name.clone())),
         },
         None if asked.topic_id.is_zero() => absent(ErrorCode::INVALID_REQUEST, None),
-        None => match catalog.topics().find(|(_, _, topic)| topic.facts.id == asked.topic_id) {
-            Some((_, name, topic)) => described(name, topic, view, us),
+        None => match ids.get(&asked.topic_id) {
+            Some((name, topic)) => described(name, topic, view, us),
             None => absent(ErrorCode::UNKNOWN_TOPIC_ID, None),
         },
     }
