@@ -6,7 +6,7 @@ mod kit;
 use kit::ControlPlane;
 use kit::plane::DataPlane;
 use kit::source::{Source, Topic};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use twinlog_proto::messages::start_mirror_topics::StartMirrorTopicsRequest;
 use twinlog_proto::messages::stop_mirror_topics::{StopMirrorTopicsRequest, TopicData};
 
@@ -48,7 +48,9 @@ fn a_topic_that_is_gone_or_made_anew_fails_by_itself_and_a_start_brings_back_wha
     }
     let anew = control.wait_state("dr", "a2", 0, "FAILED");
     assert!(anew.error_message.as_ref().unwrap().starts_with("recreated: "), "{anew:?}");
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // A look at the board shows all slots, so one that takes in a later topic has shown those of the topic that is gone.
+    source.cluster.lock().unwrap().topics.push(Topic { name: "a4", id: 4, partitions: 1, internal: false });
+    control.wait_state("dr", "a4", 0, "MIRRORING");
     assert_eq!(control.partition("dr", "a1", 0).unwrap().state, "FAILED", "a slot that moves takes nothing back");
     assert_eq!(control.partition("dr", "a3", 0).unwrap().state, "MIRRORING");
 
@@ -95,10 +97,10 @@ fn silent_sources_delay_nobody_else() {
         .collect();
     let source = Source::start(&[("a1", 1)]);
     follow(&control, "dr", &source.address, "a.*");
-    // By now every silent one has been asked, and more of them than may wait at the same time: one after the other they would
-    // take longer than the wait below.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // Every silent one is asked, and more of them than may wait at the same time: one after the other they would take longer than
+    // the wait below.
+    let asked: Vec<TcpStream> = silent.iter().map(|listener| listener.accept().unwrap().0).collect();
     source.cluster.lock().unwrap().topics.push(Topic { name: "a2", id: 9, partitions: 1, internal: false });
     control.wait_state("dr", "a2", 0, "MIRRORING");
-    drop(silent);
+    drop((asked, silent));
 }

@@ -71,7 +71,7 @@ fn a_loop_of_two_that_came_to_be_later_ends_at_the_next_refresh_and_none_is_disc
     mirror(&a, "from-c", &c);
     let settings = [("bootstrap.servers", a.control.listen.as_str()), SOON, ("mirror.topics.include", ".*")];
     assert_eq!(c.control.create_with("from-a", &settings).error_code, 0);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    c.control.look("from-a");
     assert!(c.control.partition("from-a", "t", 0).is_none(), "not discovered");
     // Both were started when neither could see the other.
     let (d, e) = (cluster(), cluster());

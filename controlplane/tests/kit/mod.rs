@@ -15,6 +15,7 @@ use twinlog_proto::messages::Request;
 use twinlog_proto::messages::create_mirror::{CreateMirrorRequest, CreateMirrorResponse, MirrorConfig};
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, PartitionDetail};
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, StartMirrorTopicsResponse, TopicData};
+use twinlog_proto::messages::sync_mirror::SyncMirrorRequest;
 
 /// How long anything may take here.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -119,6 +120,13 @@ impl ControlPlane {
         let topics = answer.mirrors.pop()?.topics;
         let topic = topics.into_iter().find(|found| found.topic_name == topic)?;
         topic.partitions.into_iter().find(|found| found.partition_index == index)
+    }
+
+    /// Looks at the source of a mirror now; what follows from the look has happened then.
+    pub(crate) fn look(&self, mirror: &str) {
+        let what = vec!["topics".to_owned()];
+        let answer = self.ask(&SyncMirrorRequest { mirror_name: mirror.to_owned(), what, ..Default::default() });
+        assert_eq!((answer.error_code, answer.kinds[0].error_code), (0, 0), "{answer:?}");
     }
 
     /// Waits until a partition is in a state; gives what describe says then.
