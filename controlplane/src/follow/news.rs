@@ -126,7 +126,7 @@ fn circled(name: &str, mirror: &Mirror, source: &SourceTopic, told: &str, room: 
 
 fn discovered(source: &SourceTopic, room: &mut Room<'_>) -> Option<MirrorEvent> {
     if room.handed_over {
-        let wanted = room.wants(source) && room.notes.len() < NOTES_MAX;
+        let wanted = room.wants(source) && room.notes.len() < SOURCE_NOTES_MAX;
         room.notes.extend(wanted.then(|| {
             format!(
                 "topic {} is new at the source and is not mirrored: all topics of the mirror are handed over; to have it all the same, \
