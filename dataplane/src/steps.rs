@@ -2,7 +2,7 @@
 //!
 //! `TWINLOG_HAND_OVER_KILL_AT=NAME[:N]` ends the process as SIGKILL does when it passes the step for the Nth time. A variable of its own,
 //! for the process is a child of one that may have been told to end elsewhere. What has to hold after a kill at any of them is checked by
-//! `dataplane/tests/hand_over.rs`.
+//! `dataplane/tests/hand_over/`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,6 +31,8 @@ macro_rules! steps {
 
 steps! {
     PlanChecked = "plan-checked", "The plan is read and the locks are held, nothing was touched.";
+    Saved = "saved", "What a reclaim throws away is saved aside, nothing else was touched.";
+    CheckpointsLowered = "checkpoints-lowered", "A log directory's checkpoints say no more than what a reclaim leaves.";
     Renamed = "renamed", "A partition's directory has its new place.";
     RenamesDurable = "renames-durable", "All have it, for good.";
     Opened = "opened", "A log is open, nothing was appended.";

@@ -4,6 +4,7 @@
 pub mod hand_over;
 mod job;
 mod locks;
+mod reclaim;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -107,6 +108,18 @@ pub enum SurgeryError {
         end: i64,
         /// Where it should.
         lmo: i64,
+    },
+    /// The last batch that stays is another one than was mirrored.
+    #[error(
+        "{} ends with leader epoch {found}, but the last mirrored batch had {wanted}; start the topic from scratch", dir.display()
+    )]
+    OtherEpoch {
+        /// The partition's directory.
+        dir: PathBuf,
+        /// Epoch of its last batch; -1 for none.
+        found: i32,
+        /// What it should be.
+        wanted: i32,
     },
     /// The log does not take what is to be appended.
     #[error("{} does not take what is to be appended: {why}; make the plan anew by `twinlog promote`", dir.display())]

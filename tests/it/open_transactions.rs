@@ -137,13 +137,15 @@ fn resolved(data: &Path, logs: &Path) -> (Resolution, HandOverPlan) {
         log_directory: logs.to_str().expect("UTF-8").to_owned(),
         log_start_offset: 0,
         last_mirrored_offset: end.end_offset,
+        last_mirror_epoch: -1,
         leader_epoch: end.leader_epoch,
         segment_bytes: 1 << 30,
         segment_index_bytes: 10 << 20,
         index_interval_bytes: 4096,
         batches: appended(end),
     });
-    let plan = HandOverPlan { mirror_name: "dr".to_owned(), undo: false, partitions: partitions.collect() };
+    let plan =
+        HandOverPlan { mirror_name: "dr".to_owned(), partitions: partitions.collect(), ..HandOverPlan::default() };
     (found, plan)
 }
 

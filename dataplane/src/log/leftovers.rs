@@ -56,7 +56,7 @@ pub(super) fn tidy(dir: &Path) -> Result<Found, Fault> {
     Ok(found)
 }
 
-fn half_compacted(dir: &Path, name: &str) -> Fault {
+pub(super) fn half_compacted(dir: &Path, name: &str) -> Fault {
     let why = format!(
         "{name} is a half-finished compaction of a stock broker; start and stop that broker on this folder once, so that it \
          completes it"

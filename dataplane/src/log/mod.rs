@@ -16,6 +16,7 @@
 
 mod accept;
 mod append;
+pub mod beyond;
 mod carry;
 mod cut;
 pub mod discard;

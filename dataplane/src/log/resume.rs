@@ -41,6 +41,17 @@ impl<D: Disk> PartitionLog<D> {
         Ok((log, resumed))
     }
 
+    /// Opens a log that somebody else wrote to and cuts it at its recovery point on the way: what lies behind is not read. One that begins
+    /// behind it is left as it is. Durable as [`PartitionLog::open_finished`].
+    pub async fn open_cut(home: &LogHome<D>, spec: LogSpec) -> Result<Self, Fault> {
+        let end = spec.recovery_point;
+        let (mut log, found) = Self::prepare(home, spec)?;
+        log.syncs_later = true;
+        let reaches = found.logs.first().is_some_and(|(base, _)| *base <= end);
+        log.load(found, reaches.then_some(end)).await?;
+        Ok(log)
+    }
+
     /// The last `bytes` bytes of the log, which may lie in several segments.
     ///
     /// # Errors

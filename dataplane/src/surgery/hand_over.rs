@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! hand over:  rename every directory   make that durable   append and finish every log   checkpoints of the log directories
+//! reclaim:    look at every log   save aside   lower the checkpoints of the log directories   then as undo:
 //! undo:       cut and finish every log   rename every directory back   make that durable   checkpoints on both sides
 //! ```
 //! Each step may be repeated: whoever was killed runs the same plan again. A data plane may run beside it; the partitions are stopped
@@ -17,7 +18,7 @@ use twinlog_proto::handover::plan::{self, HandOverPlan, HandOverResult, HandedPa
 use twinlog_proto::storage::names;
 
 use super::job::{Done, Job, Place};
-use super::{SurgeryError, locks, new_home, system};
+use super::{SurgeryError, locks, new_home, reclaim, system};
 use crate::checkpoints::{self, Ends, LogKey};
 use crate::core::runtime;
 use crate::disk::files;
@@ -39,9 +40,22 @@ pub fn run(path: &Path, lock_fds: &[i32]) -> Result<(), SurgeryError> {
     let _locks = locks::hold(&log_directories, lock_fds)?;
     steps::passed(Step::PlanChecked);
     let jobs: Rc<[Job]> = jobs.into();
+    let mut partitions = Vec::new();
+    if plan.undo && plan.reclaim {
+        let found = reclaim::look(&jobs)?;
+        partitions = jobs.iter().zip(&found).map(|(job, found)| reclaim::told(job, found.as_ref())).collect();
+        if plan.dry_run {
+            return tell(&plan, partitions);
+        }
+        reclaim::prepare(&plan, &jobs, &found)?;
+    }
     let done = if plan.undo { take_back(&jobs)? } else { hand_over(&jobs)? };
     steps::passed(Step::AllDone);
-    tell(&plan, &jobs, &done)
+    if partitions.is_empty() {
+        partitions = jobs.iter().map(|job| reclaim::told(job, None)).collect();
+    }
+    partitions.iter_mut().zip(&done).for_each(|(told, done)| done.tell(told));
+    tell(&plan, partitions)
 }
 
 fn read(path: &Path) -> Result<HandOverPlan, SurgeryError> {
@@ -181,21 +195,17 @@ async fn worker(
     Ok(results)
 }
 
-fn tell(plan: &HandOverPlan, jobs: &[Job], done: &[Done]) -> Result<(), SurgeryError> {
-    let partition = |(job, done): (&Job, &Done)| HandedPartition {
-        topic: job.topic.clone(),
-        index: job.index,
-        log_start_offset: done.log_start,
-        end_offset: done.end,
-        appended_bytes: done.appended_bytes as i64,
-        was_done: done.was_done,
-    };
-    let partitions: Vec<_> = jobs.iter().zip(done).map(partition).collect();
+fn tell(plan: &HandOverPlan, partitions: Vec<HandedPartition>) -> Result<(), SurgeryError> {
     let mut out = io::stdout().lock();
     let written = if out.is_terminal() {
         partitions.iter().try_for_each(|each| {
+            let name = names::partition_dir(&each.topic, each.index);
+            if plan.dry_run {
+                let (records, bytes) = (each.beyond_records, each.beyond_bytes);
+                return writeln!(out, "{name}: {records} records ({bytes} bytes) would be thrown away");
+            }
             let place = if plan.undo { Place::Data } else { Place::Broker };
-            let (name, verb) = (names::partition_dir(&each.topic, each.index), place.verb(each.was_done));
+            let verb = place.verb(each.was_done);
             writeln!(out, "{name}: {verb}, log start {}, log end {}", each.log_start_offset, each.end_offset)
         })
     } else {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use twinlog_proto::handover::plan::{HandOverPlan, PlannedPartition};
+use twinlog_proto::handover::plan::{HandOverPlan, HandedPartition, PlannedPartition};
 use twinlog_proto::ids::{Uuid, is_legal_name};
 use twinlog_proto::records::batches::{BatchEvent, BatchLimits, BatchWalker};
 use twinlog_proto::storage::names::{self, FileKind};
@@ -25,7 +25,11 @@ pub(super) struct Job {
     pub(super) log_directory: PathBuf,
     log_start: i64,
     /// Where mirrored data ends.
-    lmo: i64,
+    pub(super) lmo: i64,
+    /// The epoch of the last mirrored batch; -1 for none.
+    pub(super) last_epoch: i32,
+    /// A broker may have written to it.
+    written_to: bool,
     rules: LogRules,
     batches: Vec<u8>,
     /// The end once they are appended.
@@ -72,6 +76,12 @@ impl Done {
         Self { log_start, end, first_base: log.first_base(), appended_bytes, was_done, untouched: false }
     }
 
+    /// Says what became of it.
+    pub(super) fn tell(&self, told: &mut HandedPartition) {
+        (told.log_start_offset, told.end_offset) = (self.log_start, self.end);
+        (told.appended_bytes, told.was_done) = (self.appended_bytes as i64, self.was_done);
+    }
+
     /// What the checkpoints say of it.
     pub(super) fn ends(&self) -> Ends {
         let log_start = (self.log_start > self.first_base).then_some(self.log_start);
@@ -88,10 +98,10 @@ impl Job {
                 return Err(format!("it names {}-{} twice", each.topic, each.index));
             }
         }
-        plan.partitions.iter().map(Self::new).collect()
+        plan.partitions.iter().map(|planned| Self::new(planned, plan.reclaim)).collect()
     }
 
-    fn new(planned: &PlannedPartition) -> Result<Self, String> {
+    fn new(planned: &PlannedPartition, written_to: bool) -> Result<Self, String> {
         let name = names::partition_dir(&planned.topic, planned.index);
         if !is_legal_name(&planned.topic) || planned.index < 0 {
             return Err(format!("no partition can be called {name:?}"));
@@ -114,6 +124,8 @@ impl Job {
             log_directory,
             log_start: planned.log_start_offset,
             lmo,
+            last_epoch: planned.last_mirror_epoch,
+            written_to,
             rules: LogRules {
                 segment_bytes: planned.segment_bytes,
                 segment_index_bytes: planned.segment_index_bytes,
@@ -129,7 +141,7 @@ impl Job {
         })
     }
 
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         names::partition_dir(&self.topic, self.index)
     }
 
@@ -212,12 +224,23 @@ impl Job {
             let [source_dir, target_dir] = [&self.log_directory, &self.data_directory].map(|dir| dir.join(self.name()));
             return Err(SurgeryError::NoDirectory { source_dir, target_dir });
         }
-        let (mut log, as_left) = PartitionLog::open_finished(home, self.spec(directory, self.lmo)).await?;
+        let spec = self.spec(directory, self.lmo);
+        // Of a log that a broker wrote to nothing but its records is believed, until all of it was done and it was renamed.
+        let (mut log, as_left) = if self.written_to && !is_back {
+            (PartitionLog::open_cut(home, spec).await?, false)
+        } else {
+            PartitionLog::open_finished(home, spec).await?
+        };
         steps::passed(Step::Opened);
         if !as_left {
             self.cut(&mut log).await?;
             log.finish().await?;
             steps::passed(Step::Finished);
+        }
+        let progress = log.progress();
+        if self.last_epoch >= 0 && progress.log_start < progress.leo && progress.last_epoch != self.last_epoch {
+            let (dir, found, wanted) = (log.dir().to_owned(), progress.last_epoch, self.last_epoch);
+            return Err(SurgeryError::OtherEpoch { dir, found, wanted });
         }
         // What an earlier run has cut may not be durable: where anything was appended, that is made sure of.
         Ok(Done { untouched: as_left && self.batches.is_empty(), ..Done::of(&log, 0, is_back && as_left) })
@@ -286,8 +309,8 @@ mod tests {
 
     #[test]
     fn batches_must_continue_the_log_in_the_epoch_of_the_plan() {
-        assert_eq!(Job::new(&planned()).unwrap().new_end, 92);
-        assert_eq!(Job::new(&PlannedPartition { batches: Vec::new(), ..planned() }).unwrap().new_end, 90);
+        assert_eq!(Job::new(&planned(), false).unwrap().new_end, 92);
+        assert_eq!(Job::new(&PlannedPartition { batches: Vec::new(), ..planned() }, false).unwrap().new_end, 90);
         for (wrong, why) in [
             (PlannedPartition { last_mirrored_offset: 89, ..planned() }, "89 and 5 are due"),
             (PlannedPartition { leader_epoch: 6, ..planned() }, "90 and 6 are due"),
@@ -296,7 +319,7 @@ mod tests {
             (PlannedPartition { log_directory: "broker".into(), ..planned() }, "root"),
             (PlannedPartition { log_start_offset: 91, ..planned() }, "begin at 91"),
         ] {
-            let refused = Job::new(&wrong).unwrap_err();
+            let refused = Job::new(&wrong, false).unwrap_err();
             assert!(refused.contains(why), "{refused}");
         }
     }

@@ -70,6 +70,9 @@ mod tests {
         HandOverPlan {
             mirror_name: "dr".into(),
             undo: false,
+            reclaim: false,
+            dry_run: false,
+            save_directory: String::new(),
             partitions: vec![PlannedPartition {
                 topic: "orders".into(),
                 index: 3,
@@ -78,6 +81,7 @@ mod tests {
                 log_directory: "/broker/logs".into(),
                 log_start_offset: 4,
                 last_mirrored_offset: 92,
+                last_mirror_epoch: 4,
                 leader_epoch: 5,
                 segment_bytes: 1 << 30,
                 segment_index_bytes: 10 << 20,

@@ -84,6 +84,7 @@ impl HandOver {
                     log_directory: self.journal.log_dirs[to].display().to_string(),
                     log_start_offset: files.start,
                     last_mirrored_offset: last.0,
+                    last_mirror_epoch: last.1,
                     leader_epoch: epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0),
                     segment_bytes: topic.shape.segment_bytes,
                     segment_index_bytes: topic.shape.segment_index_bytes,
@@ -108,7 +109,11 @@ impl HandOver {
         let committed = facts.resolution.as_ref().ok().and_then(|resolution| resolution.committed.as_deref());
         offsets::save(&self.order.state, &self.journal.mirror, committed)?;
         self.journal.next_producer_id = preflight::next_producer_id(&facts);
-        self.write_plan(&HandOverPlan { mirror_name: self.journal.mirror.clone(), undo: false, partitions: planned })
+        self.write_plan(&HandOverPlan {
+            mirror_name: self.journal.mirror.clone(),
+            partitions: planned,
+            ..HandOverPlan::default()
+        })
     }
 
     /// Topics by name as the survey takes them: internal ones come along by themselves.

@@ -1,6 +1,8 @@
 //! A pass proves: `twinlog-dataplane hand-over`, killed at any of its steps and run again, leaves the files that an undisturbed run leaves;
 //! so does taking back, which gives back the files that were handed over; and what it must not touch, it refuses by name.
 
+mod reclaim;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -62,13 +64,19 @@ impl Room {
             log_directory: self.logs().to_str().unwrap().into(),
             log_start_offset: 0,
             last_mirrored_offset: END,
+            last_mirror_epoch: -1,
             leader_epoch: EPOCH,
             segment_bytes: 6000,
             segment_index_bytes: 10 << 20,
             index_interval_bytes: 500,
             batches: if index + 1 == PARTITIONS { Vec::new() } else { markers() },
         };
-        HandOverPlan { mirror_name: "dr".into(), undo, partitions: (0..PARTITIONS).map(partition).collect() }
+        HandOverPlan {
+            mirror_name: "dr".into(),
+            undo,
+            partitions: (0..PARTITIONS).map(partition).collect(),
+            ..HandOverPlan::default()
+        }
     }
 
     fn run(&self, plan: &HandOverPlan, kill_at: Option<&str>, more: &[&str]) -> Output {
@@ -164,7 +172,9 @@ fn kills() -> impl Iterator<Item = String> {
         Step::Renamed | Step::Opened | Step::Appended | Step::Finished => 1..=PARTITIONS,
         _ => 1..=1,
     };
-    Step::ALL.iter().flat_map(move |step| times(*step).map(move |time| format!("{}:{time}", step.name())))
+    // A reclaim alone passes these.
+    let own = Step::ALL.iter().filter(|step| !matches!(step, Step::Saved | Step::CheckpointsLowered));
+    own.flat_map(move |step| times(*step).map(move |time| format!("{}:{time}", step.name())))
 }
 
 #[test]
@@ -222,7 +232,7 @@ fn a_kill_at_any_step_and_the_same_plan_again_leave_the_same_files() {
             assert!(found == wanted, "{kill}: {} differs", found.0.display());
         }
     }
-    assert!(reached >= Step::ALL.len(), "{reached}");
+    assert!(reached > Step::ALL.len(), "{reached}");
 }
 
 fn names(files: &[(PathBuf, Vec<u8>)]) -> Vec<&Path> {
