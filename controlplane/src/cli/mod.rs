@@ -12,6 +12,7 @@ mod manual;
 mod mirrors;
 mod output;
 mod promote;
+mod reclaim;
 mod status;
 mod sums;
 mod sync;
@@ -49,6 +50,7 @@ fn run(args: Twinlog) -> Result<ExitCode, Failure> {
         Verb::Acls(verb) => acls::run(&verb)?,
         Verb::Lmo(args) => lmo::run(&args)?,
         Verb::Promote(args) => return promote::run(&args),
+        Verb::Reclaim(args) => return reclaim::run(&args),
         Verb::Status(args) => status::run(&args)?,
         Verb::Verify(args) => return verify::run(&args),
         Verb::Dump(args) => return dump::run(&args),

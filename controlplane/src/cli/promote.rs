@@ -41,7 +41,7 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return dry_run(&order, args.ask.json);
     }
-    let _turn = turn(&order)?;
+    let _turn = turn(&order.state, &order.mirror)?;
     let journal = Journal::load(&order.state, &order.mirror)?;
     if args.undo {
         return undo(order, journal, args.ask.json);
@@ -72,14 +72,14 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
     finish(&hand_over, args, checked)
 }
 
-/// Only one promote of a mirror at a time.
-fn turn(order: &Order) -> Result<File, Failure> {
-    let path = journal::make_folder(&order.state)?.join(format!("{}.lock", order.mirror));
+/// Only one promote or reclaim of a mirror at a time.
+pub(super) fn turn(state: &Path, mirror: &str) -> Result<File, Failure> {
+    let path = journal::make_folder(state)?.join(format!("{mirror}.lock"));
     let failed = |cause: &dyn std::fmt::Display| {
         Failure::new(
             format_args!("{} cannot be locked", path.display()),
             cause,
-            "wait for the other `twinlog promote` to end",
+            "wait for the other `twinlog promote` or `twinlog reclaim` to end",
         )
     };
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|cause| failed(&cause))?;

@@ -1,6 +1,7 @@
 //! pure: what a survey found: the topics with their files, the source, the node that is to serve them. `preflight.rs` judges it.
 
 use crate::handover::problem::Problem;
+use crate::handover::segments::Segment;
 use crate::handover::tail::Sample;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -98,6 +99,8 @@ pub struct Partition {
     pub last_mirrored: Option<(i64, i32)>,
     /// The source leader's epoch.
     pub leader_epoch: Option<i32>,
+    /// The highest epoch that it had at a broker from which it was taken back; -1 for none.
+    pub past_epoch: i32,
     /// Its directory; why it cannot be used otherwise.
     pub files: Result<Files, String>,
 }
@@ -125,6 +128,8 @@ pub struct Files {
     pub producers: Vec<ProducerEntry>,
     /// Batches by which the log is known again.
     pub samples: Vec<Sample>,
+    /// Its segments.
+    pub segments: Vec<Segment>,
     /// The offset of the producer snapshot that was used; `None` when there was none.
     pub snapshot: Option<i64>,
     /// Bytes of all files.
@@ -189,5 +194,5 @@ impl Topic {
 pub fn epoch_max(partition: &Partition) -> i32 {
     let mirrored = partition.files.as_ref().map_or(-1, |files| files.epoch_max);
     let last = partition.last_mirrored.map_or(-1, |(_, epoch)| epoch);
-    mirrored.max(last).max(partition.leader_epoch.unwrap_or(-1))
+    mirrored.max(last).max(partition.leader_epoch.unwrap_or(-1)).max(partition.past_epoch)
 }

@@ -1,26 +1,27 @@
 //! What a hand-over has done so far, in `STATE/handover/MIRROR.json`: whoever is killed in the middle finds there where to go on.
 
+mod place;
+
+pub use place::{FOLDER, folder, make_folder, make_subfolder};
+
 use crate::cli::Failure;
 use crate::clock::now_ms;
 use crate::files;
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction};
+use crate::handover::reclaim::progress::Reclaim;
+use crate::handover::segments::Segment;
 use crate::handover::tail::Sample;
 use crate::steps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The folder in STATE.
-pub const FOLDER: &str = "handover";
 /// The version that is written.
 const VERSION: u32 = 1;
 /// Largest journal that is believed, bytes: some hundred for each partition.
 const BYTES_MAX: u64 = 256 << 20;
-/// Only for the owner: names of users stand in it.
-const PRIVATE: u32 = 0o700;
 
 macro_rules! steps {
     ($($step:ident = $name:literal, $done:literal, $about:literal;)*) => {
@@ -135,6 +136,9 @@ pub struct Journal {
     pub bootstrap_records: Option<usize>,
     /// The broker, when it was started.
     pub server: Option<Server>,
+    /// What is being taken back from the broker; `None` when nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<Reclaim>,
 }
 
 /// A topic.
@@ -175,6 +179,9 @@ pub struct Partition {
     pub end_offset: Option<i64>,
     /// Batches by which it is known again.
     pub samples: Vec<Sample>,
+    /// Its segments, up to where mirroring ended.
+    #[serde(default)]
+    pub segments: Vec<Segment>,
 }
 
 /// An access rule.
@@ -266,6 +273,7 @@ impl Journal {
             reached_at_ms: BTreeMap::new(),
             bootstrap_records: None,
             server: None,
+            reclaim: None,
         }
     }
 
@@ -318,32 +326,6 @@ impl Journal {
             Failure::new(format_args!("the journal {} cannot be removed", path.display()), cause, "remove it by hand")
         })
     }
-}
-
-/// The folder of hand-overs, made when it is not there.
-///
-/// # Errors
-/// As the file system says.
-pub fn make_folder(state: &Path) -> Result<PathBuf, Failure> {
-    let folder = folder(state);
-    match DirBuilder::new().mode(PRIVATE).create(&folder) {
-        Ok(()) => {}
-        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(cause) => {
-            return Err(Failure::new(
-                format_args!("the folder {} cannot be made", folder.display()),
-                cause,
-                "give the --state of `twinlog up`, and run this as its user or as root",
-            ));
-        }
-    }
-    Ok(folder)
-}
-
-/// The folder of hand-overs.
-#[must_use]
-pub fn folder(state: &Path) -> PathBuf {
-    state.join(FOLDER)
 }
 
 fn path(state: &Path, mirror: &str) -> PathBuf {

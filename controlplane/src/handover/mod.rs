@@ -1,5 +1,5 @@
 //! Handing mirrored topics over to a stock broker: what `twinlog promote` does. Runs in the command, on the destination host; the
-//! control plane itself only remembers what was handed over (`rpc/record_hand_over.rs`).
+//! control plane itself only remembers what was handed over (`rpc/record_hand_over.rs`). `reclaim` takes it back from the stopped broker.
 //!
 //! `survey` looks, `preflight` judges, `promote` does it in steps that the `journal` remembers, `check` asks the started broker.
 
@@ -13,12 +13,16 @@ pub mod locks;
 pub mod node;
 pub mod offsets;
 pub mod owner;
+pub mod past_epochs;
 pub mod preflight;
 pub mod problem;
 pub mod promote;
+pub mod reclaim;
 pub mod release;
 pub mod report;
+pub mod segments;
 pub mod start;
+pub mod surgeon;
 pub mod survey;
 pub mod tail;
 pub mod target;

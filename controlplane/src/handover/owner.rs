@@ -27,18 +27,29 @@ pub fn may_give() -> bool {
 /// # Errors
 /// As the file system says; may be done again.
 pub fn give_partitions(journal: &Journal, back: bool) -> Result<(), Failure> {
-    if !may_give() {
-        return Ok(());
-    }
-    let mut parents = BTreeSet::new();
+    let mut all = Vec::new();
     for topic in &journal.topics {
         for partition in &topic.partitions {
             let parent = if back { &partition.from } else { &journal.log_dirs[partition.to] };
-            let directory = parent.join(names::partition_dir(&topic.topic, partition.partition));
-            give_tree(parent, &directory).map_err(|cause| not_given(&directory, &cause))?;
-            parents.insert(parent.as_path());
+            all.push((parent.as_path(), names::partition_dir(&topic.topic, partition.partition)));
         }
     }
+    give_directories(&all)
+}
+
+/// The same for these directories, by the one that they are in and their name.
+///
+/// # Errors
+/// As the file system says; may be done again.
+pub fn give_directories(all: &[(&Path, String)]) -> Result<(), Failure> {
+    if !may_give() {
+        return Ok(());
+    }
+    for (parent, name) in all {
+        let directory = parent.join(name);
+        give_tree(parent, &directory).map_err(|cause| not_given(&directory, &cause))?;
+    }
+    let parents: BTreeSet<&Path> = all.iter().map(|(parent, _)| *parent).collect();
     parents.into_iter().try_for_each(|parent| {
         give_files(parent)?;
         let durable = fs::File::open(parent).and_then(|folder| Ok(rustix::fs::syncfs(&folder)?));
@@ -133,6 +144,7 @@ mod tests {
             epoch_max: -1,
             end_offset: None,
             samples: Vec::new(),
+            segments: Vec::new(),
         };
         journal.topics = vec![Topic {
             topic: "t".into(),

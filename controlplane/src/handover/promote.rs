@@ -102,6 +102,13 @@ impl HandOver {
     /// # Errors
     /// When it went elsewhere, or a broker has the directories.
     pub fn resume(order: Order, journal: Journal) -> Result<Self, Failure> {
+        if journal.reclaim.is_some() {
+            return Err(Failure::new(
+                format_args!("mirror {} is not handed over", order.mirror),
+                "its topics are being taken back from the broker",
+                "end that first: run the same `twinlog reclaim` again",
+            ));
+        }
         let to = absolute(&order.to)?;
         if journal.to != to {
             return Err(Failure::new(
@@ -235,9 +242,11 @@ impl HandOver {
     }
 }
 
+/// The path from the root.
+///
 /// # Errors
 /// When the working directory is gone.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|cause| {
         Failure::new(format_args!("{} cannot be found", path.display()), cause, "give an absolute path")
     })

@@ -10,6 +10,7 @@ use crate::cli::Failure;
 use crate::client::Client;
 use crate::clock::now_ms;
 use crate::handover::facts::{Facts, Files, Node, Partition, Shape, Source, Topic};
+use crate::handover::past_epochs::{self, PastEpochs};
 use crate::mirror::internal::FOLLOWED;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -54,12 +55,13 @@ pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> 
     let names: Vec<String> = chosen.iter().map(|topic| topic.topic_name.clone()).collect();
     let mut configs = topic_configs(client, &names)?;
     let directories = directories(&assignment);
+    let past = past_epochs::load(asked.state, asked.mirror)?;
     let topics: Vec<Topic> = chosen
         .into_iter()
         .map(|topic| {
             let shape = shape(&assignment, &topic.topic_name);
             let configs = configs.remove(&topic.topic_name).unwrap_or_default();
-            self::topic(topic, shape, configs, &directories)
+            self::topic(topic, shape, configs, &directories, &past)
         })
         .collect();
     let resolution = resolve::resolve(&topics, now_ms());
@@ -174,7 +176,8 @@ fn directories(assignment: &Assignment) -> Directories<'_> {
     partitions.map(|(topic, p)| ((topic.name.as_str(), p.index), p.data_directory.as_str())).collect()
 }
 
-fn shape(assignment: &Assignment, name: &str) -> Shape {
+/// What shapes the files of a topic.
+pub(super) fn shape(assignment: &Assignment, name: &str) -> Shape {
     let defaults = crate::mirror::catalog::TopicSettings::default();
     let known = assignment.topics.iter().find(|topic| topic.name == name);
     Shape {
@@ -189,8 +192,10 @@ fn topic(
     shape: Shape,
     configs: BTreeMap<String, String>,
     directories: &Directories<'_>,
+    past: &PastEpochs,
 ) -> Topic {
     let name = described.topic_name;
+    let past = past.get(&described.topic_id.to_string());
     let mut partitions: Vec<Partition> = described
         .partitions
         .into_iter()
@@ -199,7 +204,8 @@ fn topic(
                 Some(data) => look(Path::new(data), &name, &detail),
                 None => Err("it has no directory yet".to_owned()),
             };
-            partition(detail, files)
+            let past = past.and_then(|past| past.get(&detail.partition_index)).copied();
+            partition(detail, past.unwrap_or(-1), files)
         })
         .collect();
     partitions.sort_by_key(|partition| partition.index);
@@ -217,7 +223,7 @@ fn look(data: &Path, topic: &str, detail: &PartitionDetail) -> Result<Files, Str
     files::look(data, topic, detail.partition_index, limit)
 }
 
-fn partition(detail: PartitionDetail, files: Result<Files, String>) -> Partition {
+fn partition(detail: PartitionDetail, past_epoch: i32, files: Result<Files, String>) -> Partition {
     Partition {
         index: detail.partition_index,
         state: detail.state,
@@ -230,6 +236,7 @@ fn partition(detail: PartitionDetail, files: Result<Files, String>) -> Partition
         lag_ms: known(detail.lag_ms),
         last_mirrored: known(detail.last_mirror_offset).map(|offset| (offset, detail.last_mirror_epoch)),
         leader_epoch: (detail.leader_epoch >= 0).then_some(detail.leader_epoch),
+        past_epoch,
         files,
     }
 }

@@ -21,7 +21,7 @@ use twinlog_proto::security::acl::{AclBinding, Codes};
 use twinlog_proto::storage::{clean_shutdown, names};
 
 /// The leader epochs that the node is told stand this far above all that anybody has seen; its start adds two.
-const EPOCH_MARGIN: i32 = 10;
+pub const EPOCH_MARGIN: i32 = 10;
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {

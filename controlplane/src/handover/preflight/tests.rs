@@ -22,6 +22,7 @@ fn files() -> Files {
         epoch_max: 4,
         producers: Vec::new(),
         samples: Vec::new(),
+        segments: Vec::new(),
         snapshot: Some(90),
         bytes: 1_000,
     }
@@ -40,6 +41,7 @@ fn partition() -> Partition {
         lag_ms: Some(2_000),
         last_mirrored: None,
         leader_epoch: Some(6),
+        past_epoch: -1,
         files: Ok(files()),
     }
 }

@@ -1,28 +1,20 @@
 //! The plan, the record of the control plane, and the work of the data plane on the files.
 
 use super::{HandOver, Say, connect, look};
-use crate::cli::{Failure, sibling};
-use crate::files;
+use crate::cli::Failure;
 use crate::handover::facts::{self, Facts, epoch_max};
 use crate::handover::journal::{self, Acl, Partition, Topic};
 use crate::handover::preflight::{self, node::places};
 use crate::handover::survey::resolve::EPOCH_OF_OURS;
-use crate::handover::{offsets, owner, target};
-use crate::steps;
+use crate::handover::{offsets, owner, surgeon, target};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::handover::batches;
 use twinlog_proto::handover::plan::{self, HandOverPlan, PlannedPartition};
 use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
 use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::storage::names;
-
-/// Name of the program that works on files.
-const DATA_PLANE: &str = "twinlog-dataplane";
-/// Bytes of its answer and of its complaints that are read; a partition takes about a hundred.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A topic as it is written down first: its name and settings.
 pub(super) fn named(topic: &facts::Topic) -> Topic {
@@ -101,6 +93,7 @@ impl HandOver {
                     epoch_max: epoch_max(partition),
                     end_offset: None,
                     samples: files.samples.clone(),
+                    segments: files.segments.clone(),
                 });
             }
             topics.push(of_topic);
@@ -136,16 +129,7 @@ impl HandOver {
     }
 
     pub(super) fn write_plan(&self, plan: &HandOverPlan) -> Result<(), Failure> {
-        let path = self.plan_path();
-        let failed = |cause: &dyn std::fmt::Display| {
-            Failure::new(
-                format_args!("the plan {} cannot be written", path.display()),
-                cause,
-                "make room in the state directory",
-            )
-        };
-        let bytes = plan::encode(plan).map_err(|cause| failed(&cause))?;
-        files::replace(&path, &bytes).map_err(|cause| failed(&cause))
+        surgeon::write_plan(&self.plan_path(), plan)
     }
 
     /// The plan as it was written.
@@ -200,32 +184,10 @@ impl HandOver {
 
     /// Runs the program on the plan that is there; gives what it says.
     pub(super) fn operate(&self) -> Result<plan::HandOverResult, Failure> {
-        let program = sibling(DATA_PLANE)?;
-        let failed = |cause: &dyn std::fmt::Display| {
-            let remedy = "mend what it names, then run the same command again";
-            Failure::new(format_args!("{DATA_PLANE} hand-over failed"), cause, remedy)
-        };
-        let locks = self.locks.as_ref().ok_or_else(|| failed(&"the log directories are not locked"))?;
-        let fds = locks.inheritable().map_err(|cause| failed(&cause))?;
-        let fds = fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let mut command = Command::new(program);
-        command.arg("hand-over").arg(self.plan_path()).args(["--lock-fd", &fds]);
-        if steps::is_armed() {
-            // It is one of ours that is meant.
-            command.env_remove(steps::VARIABLE);
-        }
-        let ran = command.stdin(Stdio::null()).output();
-        locks.keep().map_err(|cause| failed(&cause))?;
-        let ran = ran.map_err(|cause| failed(&cause))?;
-        if !ran.status.success() {
-            let said = String::from_utf8_lossy(&ran.stderr);
-            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
-            return Err(failed(&format_args!("{last} ({})", ran.status)));
-        }
-        if ran.stdout.len() > ANSWER_BYTES_MAX {
-            return Err(failed(&"its answer is far too long"));
-        }
-        plan::decode_result(&ran.stdout).map_err(|cause| failed(&cause))
+        let locks = self.locks.as_ref().ok_or_else(|| {
+            Failure::new("nothing is moved", "the log directories are not locked", "run the same command again")
+        })?;
+        surgeon::operate(&self.plan_path(), locks)
     }
 }
 

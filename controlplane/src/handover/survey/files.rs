@@ -1,7 +1,7 @@
 //! The directories of partitions and of the node, as they lie on the disk.
 
 use crate::handover::facts::{Files, LogDir};
-use crate::handover::{locks, tail};
+use crate::handover::{locks, segments, tail};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -47,6 +47,7 @@ pub(super) fn look(data: &Path, topic: &str, index: i32, limit: i64) -> Result<F
         epoch_max: epochs.latest().map_or(-1, |latest| latest.epoch),
         producers: tail.state.entries(),
         samples: tail.first.into_iter().chain(tail.last).filter(|sample| sample.last_offset < tail.end).collect(),
+        segments: segments::list(&directory).map_err(|cause| wrong(&cause))?,
         snapshot: tail.snapshot,
         bytes: bytes_in(&directory).map_err(|cause| wrong(&cause))?,
         directory,

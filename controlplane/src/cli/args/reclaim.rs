@@ -1,0 +1,33 @@
+//! pure: the command line of `twinlog reclaim`.
+
+use super::Ask;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `twinlog reclaim`.
+#[derive(Debug, Args)]
+pub struct Reclaim {
+    /// The mirror.
+    pub mirror: String,
+    /// The server.properties of the node that has the topics; its broker must be stopped.
+    #[arg(long, value_name = "FILE.properties")]
+    pub from: PathBuf,
+    /// Only this topic; may be given again [default: all].
+    #[arg(long)]
+    pub topic: Vec<String>,
+    /// Save what is thrown away there, as segment files.
+    #[arg(long, value_name = "DIR")]
+    pub save_aside: Option<PathBuf>,
+    /// Give up what was mirrored of these topics: their directories stay with the broker, and they can be started from scratch.
+    #[arg(long, requires = "topic", conflicts_with = "save_aside")]
+    pub from_scratch: bool,
+    /// Only look, and list what would be thrown away; exit code 1 when something blocks.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The state directory of `twinlog up`.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/twinlog/state")]
+    pub state: PathBuf,
+    /// Where the control plane is.
+    #[command(flatten)]
+    pub ask: Ask,
+}

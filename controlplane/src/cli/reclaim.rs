@@ -1,0 +1,155 @@
+//! `twinlog reclaim`: takes topics back from the stopped broker that they were handed over to, or says what that would throw away.
+
+use super::args::Reclaim as Args;
+use super::failure::Failure;
+use super::promote::turn;
+use super::{check_command_config, output, units};
+use crate::handover::journal::{Journal, Step as HandedOver};
+use crate::handover::reclaim::progress::{Reclaim, Step, Taken};
+use crate::handover::reclaim::{self, Begun, Order, Preflight, Reclaiming};
+use crate::steps;
+use std::process::ExitCode;
+
+/// Runs it.
+///
+/// # Errors
+/// When something blocks, or a step fails.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    // What is no step here is one of the data plane's program, which refuses what is none of its own.
+    steps::arm_among(Step::KILL_POINTS).ok();
+    if let Some(file) = &args.ask.command_config {
+        check_command_config(file)?;
+    }
+    let order = Order {
+        mirror: args.mirror.clone(),
+        from: args.from.clone(),
+        state: args.state.clone(),
+        control: args.ask.bootstrap_server.clone(),
+        topics: args.topic.clone(),
+        save_aside: args.save_aside.clone(),
+        from_scratch: args.from_scratch,
+    };
+    let json = args.ask.json;
+    let _turn = turn(&order.state, &order.mirror)?;
+    let Some(journal) = Journal::load(&order.state, &order.mirror)? else { return nothing(&order, json) };
+    if journal.undoing || journal.step < HandedOver::Promoted {
+        return Err(Failure::new(
+            format_args!("mirror {} is not taken back", order.mirror),
+            format_args!("its hand-over to {} is not done ({})", journal.handed_over_to, journal.step.name()),
+            "take it back with `twinlog promote` and --undo, or end it first",
+        ));
+    }
+    let mut said = Ok(());
+    let mut say = |text: &str| {
+        if !json && said.is_ok() {
+            said = output::line(text);
+        }
+    };
+    let under = match journal.reclaim {
+        Some(_) if args.dry_run => return Err(under_way(&order)),
+        Some(_) => Reclaiming::resume(order, journal)?,
+        None => match Reclaiming::begin(order, journal, args.dry_run, &mut say)? {
+            Begun::Under(under) => *under,
+            Begun::Judged(judged) => return show(&judged, json, args.dry_run),
+        },
+    };
+    if !json && let Some(reclaim) = &under.journal.reclaim {
+        list(&reclaim.partitions)?;
+    }
+    let done = under.finish(&mut say)?;
+    said?;
+    finish(&args.mirror, &done, json)
+}
+
+fn under_way(order: &Order) -> Failure {
+    Failure::new(
+        format_args!("mirror {} is not looked at", order.mirror),
+        "it is being taken back",
+        "run the same command without --dry-run to go on",
+    )
+}
+
+/// Nothing is handed over: the last run may have been killed after its last step.
+fn nothing(order: &Order, json: bool) -> Result<ExitCode, Failure> {
+    let report = std::fs::read(reclaim::report_path(order)?).ok();
+    let done = report.and_then(|bytes| serde_json::from_slice::<Reclaim>(&bytes).ok());
+    match done {
+        Some(done) if crate::handover::promote::absolute(&order.from)? == done.from => {
+            finish(&order.mirror, &done, json)
+        }
+        _ => Err(Failure::new(
+            format_args!("mirror {} is not taken back", order.mirror),
+            "no hand-over of it is known in this state directory",
+            "`twinlog mirrors describe` shows who has its topics; give the --state of `twinlog up`",
+        )),
+    }
+}
+
+fn finish(mirror: &str, done: &Reclaim, json: bool) -> Result<ExitCode, Failure> {
+    if json {
+        output::json(&done)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !done.given_up.is_empty() {
+        let names = done.given_up.join(" --topic ");
+        output::line(&format!("mirror them anew with: twinlog topics start {mirror} --from-scratch --topic {names}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (records, bytes) = done.thrown();
+    let partitions = done.partitions.len();
+    output::line(&format!(
+        "{partitions} partitions of mirror {mirror} are taken back; {records} records ({}) of the broker are thrown away",
+        units::bytes(bytes)
+    ))?;
+    if let Some(dir) = &done.saved_aside {
+        output::line(&format!("they are saved in {}", dir.display()))?;
+    }
+    output::line(
+        "the node still takes itself for the leader of these topics: do not start it again before it is formatted anew",
+    )?;
+    output::line(&format!(
+        "mirror on with: twinlog topics start {mirror} --topic {}",
+        done.topics().join(" --topic ")
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(judged: &Preflight, json: bool, dry_run: bool) -> Result<ExitCode, Failure> {
+    if json {
+        output::json(&judged)?;
+    } else {
+        list(&judged.partitions)?;
+        for warning in &judged.warnings {
+            output::line(&format!("warning: {}; {}", warning.what, warning.remedy))?;
+        }
+        for blocker in &judged.blockers {
+            output::line(&format!("BLOCKED: {}; {}", blocker.what, blocker.remedy))?;
+        }
+    }
+    let Some(first) = judged.blockers.first() else { return Ok(ExitCode::SUCCESS) };
+    if dry_run {
+        return Ok(ExitCode::FAILURE);
+    }
+    let more = judged.blockers.len() - 1;
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let what = format_args!("mirror {} is not taken back", judged.mirror);
+    Err(Failure::new(what, format_args!("{}{more}", first.what), &first.remedy))
+}
+
+/// What is thrown away, partition by partition.
+fn list(partitions: &[Taken]) -> Result<(), Failure> {
+    let row = |taken: &Taken| {
+        vec![
+            format!("{}-{}", taken.topic, taken.partition),
+            taken.log_start_offset.to_string(),
+            taken.last_mirrored_offset.to_string(),
+            output::number(Some(taken.end_offset).filter(|end| *end >= 0)),
+            taken.records.to_string(),
+            taken.bytes.to_string(),
+            taken.epochs.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        ]
+    };
+    let rows: Vec<Vec<String>> = partitions.iter().map(row).collect();
+    let heads = ["PARTITION", "#START", "#CUT AT", "#END", "#THROWN AWAY", "#BYTES", "EPOCHS"];
+    output::table(&heads, &rows)
+}

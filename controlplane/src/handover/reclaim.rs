@@ -1,0 +1,350 @@
+//! The way back from a broker that wrote: its directories are cut where mirroring ended and renamed back, and the topics are the
+//! mirror's again. Each step may be repeated: whoever runs the same command again goes on where the journal ends.
+//!
+//! Everything is looked at and judged before anything is changed; the broker's log directories are locked from then to the end.
+
+mod keep;
+mod look;
+pub mod progress;
+
+use crate::cli::Failure;
+use crate::client::Client;
+use crate::clock::now_ms;
+use crate::files;
+use crate::handover::journal::{self, Journal, Topic};
+use crate::handover::locks::{LockError, Locks};
+use crate::handover::past_epochs;
+use crate::handover::preflight::Finding;
+use crate::handover::promote::{Say, absolute};
+use crate::handover::{owner, surgeon, target};
+use crate::steps;
+pub use keep::report_path;
+use look::Look;
+use progress::{Reclaim, Step, Taken};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use twinlog_proto::error_code::ErrorCode;
+use twinlog_proto::handover::plan::{HandOverPlan, HandOverResult};
+use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
+use twinlog_proto::storage::names;
+
+/// What was asked for.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// The mirror.
+    pub mirror: String,
+    /// The node's properties file.
+    pub from: PathBuf,
+    /// The state directory.
+    pub state: PathBuf,
+    /// Where the control plane is.
+    pub control: String,
+    /// Topics by name; none for all.
+    pub topics: Vec<String>,
+    /// Where that is saved which is thrown away.
+    pub save_aside: Option<PathBuf>,
+    /// The directories of the topics stay with the broker: what was mirrored is given up.
+    pub from_scratch: bool,
+}
+
+/// The judgement.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preflight {
+    /// The mirror.
+    pub mirror: String,
+    /// The node's properties file.
+    pub from: PathBuf,
+    /// Whose the topics are.
+    pub handed_over_to: String,
+    /// What keeps the topics from being taken back.
+    pub blockers: Vec<Finding>,
+    /// What a person should know.
+    pub warnings: Vec<Finding>,
+    /// Every partition, with what would be thrown away.
+    pub partitions: Vec<Taken>,
+    /// Records that would be thrown away.
+    pub records: i64,
+    /// Bytes that would be thrown away.
+    pub bytes: i64,
+}
+
+/// A reclaim under way.
+#[derive(Debug)]
+pub struct Reclaiming {
+    order: Order,
+    /// The journal of the hand-over that is ended.
+    pub journal: Journal,
+    locks: Locks,
+}
+
+/// What became of the beginning.
+#[derive(Debug)]
+pub enum Begun {
+    /// It goes on.
+    Under(Box<Reclaiming>),
+    /// Something blocks, or it was only looked at; nothing has changed.
+    Judged(Box<Preflight>),
+}
+
+impl Reclaiming {
+    /// Goes on with one that has begun.
+    ///
+    /// # Errors
+    /// When it is of another node, or a broker has the directories.
+    pub fn resume(order: Order, journal: Journal) -> Result<Self, Failure> {
+        let begun = journal.reclaim.as_ref();
+        let log_dirs = begun.map(|begun| begun.log_dirs.clone()).unwrap_or_default();
+        if let Some(begun) = begun.filter(|begun| absolute(&order.from).is_ok_and(|from| from != begun.from)) {
+            return Err(Failure::new(
+                format_args!("mirror {} is not taken back from {}", order.mirror, order.from.display()),
+                format_args!("it is being taken back from {}", begun.from.display()),
+                "end that first: run the same command with that file",
+            ));
+        }
+        let locks = lock(&log_dirs)?;
+        Ok(Self { order, journal, locks })
+    }
+
+    /// Looks and judges; begins when nothing blocks, unless this is a `dry_run`.
+    ///
+    /// # Errors
+    /// When something cannot be looked at, or the journal cannot be written.
+    pub fn begin(order: Order, journal: Journal, dry_run: bool, say: Say<'_>) -> Result<Begun, Failure> {
+        let node = look::node(&order)?;
+        let log_dirs: Vec<PathBuf> = node.directories().map(Path::to_owned).collect();
+        let locks = lock(&log_dirs)?;
+        let chosen = choose(&order, &journal)?;
+        let mut judged = Preflight {
+            mirror: order.mirror.clone(),
+            from: absolute(&order.from)?,
+            handed_over_to: journal.handed_over_to.clone(),
+            blockers: Vec::new(),
+            warnings: Vec::new(),
+            partitions: Vec::new(),
+            records: 0,
+            bytes: 0,
+        };
+        look::identity(&node, &journal, &mut judged.blockers);
+        if order.from_scratch {
+            return Self::give_up(order, journal, locks, judged, log_dirs, dry_run);
+        }
+        let mut look = Look { order: &order, journal: &journal, node: &node, judged: &mut judged, planned: Vec::new() };
+        look.all(&mut connect(&order)?, &chosen)?;
+        let mut plan = HandOverPlan {
+            mirror_name: order.mirror.clone(),
+            undo: true,
+            reclaim: true,
+            dry_run: true,
+            partitions: look.planned,
+            ..HandOverPlan::default()
+        };
+        if judged.blockers.is_empty() {
+            say("reading what the broker left");
+            surgeon::write_plan(&plan_path(&order), &plan)?;
+            beyond(&mut judged, &surgeon::operate(&plan_path(&order), &locks)?);
+            keep::space_aside(&order, &mut judged)?;
+        }
+        if dry_run || !judged.blockers.is_empty() {
+            return Ok(Begun::Judged(Box::new(judged)));
+        }
+        judged.warnings.iter().for_each(|warning| say(&format!("warning: {}; {}", warning.what, warning.remedy)));
+        plan.dry_run = false;
+        let saved_aside = order.save_aside.as_deref().map(keep::make_aside).transpose()?;
+        plan.save_directory = saved_aside.as_deref().map(|dir| dir.display().to_string()).unwrap_or_default();
+        surgeon::write_plan(&plan_path(&order), &plan)?;
+        past_epochs::raise(&order.state, &order.mirror, &keep::epochs(&journal, &judged.partitions, &plan.partitions))?;
+        let reclaim = Reclaim {
+            step: Step::Begun,
+            begun_at_ms: now_ms(),
+            from: judged.from,
+            clean_markers: keep::markers(&log_dirs)?,
+            log_dirs,
+            saved_aside,
+            partitions: judged.partitions,
+            given_up: Vec::new(),
+        };
+        let mut reclaiming = Self { order, journal, locks };
+        reclaiming.journal.reclaim = Some(reclaim);
+        reclaiming.reach(Step::Begun)?;
+        Ok(Begun::Under(Box::new(reclaiming)))
+    }
+
+    /// Begins to take the names of topics back without their directories.
+    fn give_up(
+        order: Order,
+        journal: Journal,
+        locks: Locks,
+        judged: Preflight,
+        log_dirs: Vec<PathBuf>,
+        dry_run: bool,
+    ) -> Result<Begun, Failure> {
+        if dry_run || !judged.blockers.is_empty() {
+            return Ok(Begun::Judged(Box::new(judged)));
+        }
+        let reclaim = Reclaim {
+            step: Step::Begun,
+            begun_at_ms: now_ms(),
+            from: judged.from,
+            clean_markers: keep::markers(&log_dirs)?,
+            log_dirs,
+            saved_aside: None,
+            partitions: Vec::new(),
+            given_up: order.topics.clone(),
+        };
+        let mut reclaiming = Self { order, journal, locks };
+        reclaiming.journal.reclaim = Some(reclaim);
+        reclaiming.reach(Step::Begun)?;
+        Ok(Begun::Under(Box::new(reclaiming)))
+    }
+
+    /// Takes all steps that are not done yet; gives what was done.
+    ///
+    /// # Errors
+    /// What went wrong; the same command again goes on from there.
+    pub fn finish(mut self, say: Say<'_>) -> Result<Reclaim, Failure> {
+        while let Some(next) = self.reclaim()?.step.next() {
+            match next {
+                Step::Begun => {}
+                Step::Unmarked => target::unmark_clean(&self.reclaim()?.log_dirs)?,
+                Step::Moved => {
+                    if !self.reclaim()?.partitions.is_empty() {
+                        say("cutting the directories where mirroring ended, and moving them back");
+                        surgeon::operate(&plan_path(&self.order), &self.locks)?;
+                        self.give_to_owners()?;
+                    }
+                    self.mark_clean()?;
+                }
+                Step::Returned => self.give_back()?,
+            }
+            self.reach(next)?;
+        }
+        let done = self.reclaim()?.clone();
+        keep::report(&self.order, &done)?;
+        let names = done.topics();
+        self.journal.topics.retain(|topic| !names.contains(&topic.topic));
+        self.journal.reclaim = None;
+        if self.journal.topics.is_empty() {
+            self.journal.remove(&self.order.state)?;
+        } else {
+            self.journal.save(&self.order.state)?;
+        }
+        Ok(done)
+    }
+
+    fn reclaim(&self) -> Result<&Reclaim, Failure> {
+        self.journal.reclaim.as_ref().ok_or_else(|| {
+            Failure::new("nothing is taken back", "the journal knows of no reclaim", "run the same command again")
+        })
+    }
+
+    fn reach(&mut self, step: Step) -> Result<(), Failure> {
+        step.passed_work();
+        if let Some(reclaim) = &mut self.journal.reclaim {
+            reclaim.step = step;
+        }
+        self.journal.save(&self.order.state)?;
+        steps::passed_by_name(step.name());
+        Ok(())
+    }
+
+    /// What root has cut and renamed belongs to whoever has the data directory.
+    fn give_to_owners(&self) -> Result<(), Failure> {
+        let reclaim = self.reclaim()?;
+        let is_taken = |topic: &str, partition: i32| {
+            reclaim.partitions.iter().any(|taken| taken.topic == topic && taken.partition == partition)
+        };
+        let mut all = Vec::new();
+        for topic in &self.journal.topics {
+            for partition in topic.partitions.iter().filter(|p| is_taken(&topic.topic, p.partition)) {
+                all.push((partition.from.as_path(), names::partition_dir(&topic.topic, partition.partition)));
+            }
+        }
+        owner::give_directories(&all)
+    }
+
+    /// What stays at the broker is as clean as it was.
+    fn mark_clean(&self) -> Result<(), Failure> {
+        for (dir, text) in &self.reclaim()?.clean_markers {
+            files::replace(&dir.join(names::CLEAN_SHUTDOWN), text.as_bytes()).map_err(|cause| {
+                Failure::new("the clean marker cannot be written", cause, "mend it, then run the same command again")
+            })?;
+        }
+        self.reclaim()?.log_dirs.iter().try_for_each(|dir| owner::give_files(dir))
+    }
+
+    /// Has the control plane remember that the topics are the mirror's again.
+    fn give_back(&self) -> Result<(), Failure> {
+        let named = |name: String| TopicData { topic_name: name, ..TopicData::default() };
+        let answer = connect(&self.order)?.ask(&RecordHandOverRequest {
+            mirror_name: self.order.mirror.clone(),
+            topics: self.reclaim()?.topics().into_iter().map(named).collect(),
+            handed_over_to: self.journal.handed_over_to.clone(),
+            returned: true,
+        })?;
+        let code =
+            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
+        if code == 0 {
+            return Ok(());
+        }
+        let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
+        Err(Failure::told("the return is not recorded", format_args!("{words} ({})", ErrorCode(code).name())))
+    }
+}
+
+fn connect(order: &Order) -> Result<Client, Failure> {
+    let client = Client::connect(&order.control)?;
+    client.need_mirrors()?;
+    Ok(client)
+}
+
+fn plan_path(order: &Order) -> PathBuf {
+    order.state.join(journal::FOLDER).join(format!("{}.reclaim", order.mirror))
+}
+
+/// The topics that were asked for.
+fn choose<'j>(order: &Order, journal: &'j Journal) -> Result<Vec<&'j Topic>, Failure> {
+    if let Some(unknown) = order.topics.iter().find(|name| !journal.topics.iter().any(|topic| topic.topic == **name)) {
+        return Err(Failure::new(
+            format_args!("topic {unknown} is not taken back"),
+            format_args!("it was not handed over to {}", journal.handed_over_to),
+            "`twinlog mirrors describe` shows whose the topics are",
+        ));
+    }
+    let is_chosen = |topic: &&Topic| order.topics.is_empty() || order.topics.contains(&topic.topic);
+    Ok(journal.topics.iter().filter(is_chosen).collect())
+}
+
+/// Locks the broker's log directories; no broker starts on them then.
+fn lock(log_dirs: &[PathBuf]) -> Result<Locks, Failure> {
+    if let Some(missing) = log_dirs.iter().find(|dir| !dir.is_dir()) {
+        return Err(Failure::new(
+            format_args!("the log directory {} is not there", missing.display()),
+            "nothing can be taken back from it",
+            "mount it, or give the properties file of the node that has the topics",
+        ));
+    }
+    Locks::take(log_dirs).map_err(|cause| {
+        let what = match &cause {
+            LockError::Taken { path } => format!("{} is in use", path.join(names::LOCK).display()),
+            LockError::System { .. } => "the broker's log directories cannot be locked".to_owned(),
+        };
+        Failure::new(what, cause, "stop the broker (SIGTERM) and wait until its process is gone")
+    })
+}
+
+/// Takes over what the data plane's program found behind the last mirrored offsets.
+fn beyond(judged: &mut Preflight, found: &HandOverResult) {
+    let known: BTreeMap<(&str, i32), _> =
+        found.partitions.iter().map(|found| ((found.topic.as_str(), found.index), found)).collect();
+    for taken in &mut judged.partitions {
+        if let Some(found) = known.get(&(taken.topic.as_str(), taken.partition)) {
+            (taken.end_offset, taken.records) = (found.beyond_end_offset, found.beyond_records);
+            taken.bytes = found.beyond_bytes;
+            taken.epochs.clone_from(&found.beyond_epochs);
+        }
+    }
+    judged.records = judged.partitions.iter().map(|taken| taken.records).fold(0, i64::saturating_add);
+    judged.bytes = judged.partitions.iter().map(|taken| taken.bytes).fold(0, i64::saturating_add);
+}

@@ -1,0 +1,117 @@
+//! pure: what a reclaim has done so far; part of the journal of the hand-over that it ends.
+
+use crate::steps;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+macro_rules! steps {
+    ($($step:ident = $name:literal, $done:literal, $about:literal;)*) => {
+        /// What was done last.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Step { $(#[doc = $about] $step),* }
+
+        impl Step {
+            /// All of them, in their order.
+            pub const ALL: &'static [Self] = &[$(Self::$step),*];
+
+            /// The points at which a test kills the command: what a step does is done, and the journal says so.
+            pub const KILL_POINTS: &'static [&'static str] = &[$($done, $name),*];
+
+            /// Its name.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$step => $name),* }
+            }
+
+            /// Says that the work is done and not written down yet.
+            pub fn passed_work(self) {
+                steps::passed_by_name(match self { $(Self::$step => $done),* });
+            }
+        }
+    };
+}
+
+steps! {
+    Begun = "reclaim-begun", "reclaim-begun-done", "It is decided what is taken back and where it is cut; nothing has changed.";
+    Unmarked = "reclaim-unmarked", "reclaim-unmarked-done", "A broker that were started now would look at its logs before it uses them.";
+    Moved = "reclaim-moved", "reclaim-moved-done", "The directories are cut and the mirror's again.";
+    Returned = "reclaim-returned", "reclaim-returned-done", "The control plane knows whose the topics are.";
+}
+
+impl Step {
+    /// The step after this one.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        Self::ALL.iter().copied().find(|step| *step > self)
+    }
+}
+
+/// A reclaim under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reclaim {
+    /// What was done last.
+    pub step: Step,
+    /// When it began, ms since 1970.
+    pub begun_at_ms: i64,
+    /// The node's properties file; absolute.
+    pub from: PathBuf,
+    /// The log directories of the node; absolute.
+    pub log_dirs: Vec<PathBuf>,
+    /// The clean markers that were there, by log directory: they are put back, for the broker may have other partitions.
+    pub clean_markers: BTreeMap<PathBuf, String>,
+    /// Where that is saved which is thrown away.
+    pub saved_aside: Option<PathBuf>,
+    /// The partitions.
+    pub partitions: Vec<Taken>,
+    /// Topics whose directories stay with the broker, to be mirrored from scratch.
+    #[serde(default)]
+    pub given_up: Vec<String>,
+}
+
+/// A partition that is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taken {
+    /// Its topic.
+    pub topic: String,
+    /// Its index.
+    pub partition: i32,
+    /// The node's log directory that has it.
+    pub log_dir: PathBuf,
+    /// The first offset that stays.
+    pub log_start_offset: i64,
+    /// Where mirroring ended: what lies at or above is thrown away.
+    pub last_mirrored_offset: i64,
+    /// The epoch of the last batch that stays; -1 for none.
+    pub last_mirror_epoch: i32,
+    /// The offset after the last whole batch at the broker.
+    pub end_offset: i64,
+    /// Records that are thrown away, control records not counted.
+    pub records: i64,
+    /// Bytes that are thrown away.
+    pub bytes: i64,
+    /// The leader epochs of what is thrown away.
+    pub epochs: Vec<i32>,
+}
+
+impl Reclaim {
+    /// The topics, by name.
+    #[must_use]
+    pub fn topics(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.partitions.iter().map(|taken| taken.topic.clone()).collect();
+        names.extend(self.given_up.iter().cloned());
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Records and bytes that are thrown away.
+    #[must_use]
+    pub fn thrown(&self) -> (i64, i64) {
+        let sum = |of: fn(&Taken) -> i64| self.partitions.iter().map(of).fold(0, i64::saturating_add);
+        (sum(|taken| taken.records), sum(|taken| taken.bytes))
+    }
+}

@@ -1,0 +1,62 @@
+//! The program that works on segment files for the steps here: given a plan, run under the locks that this process holds.
+
+use crate::cli::{Failure, sibling};
+use crate::files;
+use crate::handover::locks::Locks;
+use crate::steps;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use twinlog_proto::handover::plan::{self, HandOverPlan, HandOverResult};
+
+/// Name of the program.
+const DATA_PLANE: &str = "twinlog-dataplane";
+/// Bytes of its answer and of its complaints that are read; a partition takes about a hundred.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Writes a plan.
+///
+/// # Errors
+/// As the file system says.
+pub fn write_plan(path: &Path, plan: &HandOverPlan) -> Result<(), Failure> {
+    let failed = |cause: &dyn std::fmt::Display| {
+        Failure::new(
+            format_args!("the plan {} cannot be written", path.display()),
+            cause,
+            "make room in the state directory",
+        )
+    };
+    let bytes = plan::encode(plan).map_err(|cause| failed(&cause))?;
+    files::replace(path, &bytes).map_err(|cause| failed(&cause))
+}
+
+/// Runs the program on the plan at `path`; gives what it says.
+///
+/// # Errors
+/// What it complains of.
+pub fn operate(path: &Path, locks: &Locks) -> Result<HandOverResult, Failure> {
+    let program = sibling(DATA_PLANE)?;
+    let failed = |cause: &dyn std::fmt::Display| {
+        let remedy = "mend what it names, then run the same command again";
+        Failure::new(format_args!("{DATA_PLANE} hand-over failed"), cause, remedy)
+    };
+    let fds = locks.inheritable().map_err(|cause| failed(&cause))?;
+    let fds = fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let mut command = Command::new(program);
+    command.arg("hand-over").arg(path).args(["--lock-fd", &fds]);
+    if steps::is_armed() {
+        // It is one of ours that is meant.
+        command.env_remove(steps::VARIABLE);
+    }
+    let ran = command.stdin(Stdio::null()).output();
+    locks.keep().map_err(|cause| failed(&cause))?;
+    let ran = ran.map_err(|cause| failed(&cause))?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();
+        return Err(failed(&format_args!("{last} ({})", ran.status)));
+    }
+    if ran.stdout.len() > ANSWER_BYTES_MAX {
+        return Err(failed(&"its answer is far too long"));
+    }
+    plan::decode_result(&ran.stdout).map_err(|cause| failed(&cause))
+}
