@@ -24,6 +24,7 @@ mod open_transactions;
 mod operating;
 mod planes_die_alone;
 mod promote;
+mod reclaim;
 mod restarts_at_scale;
 mod source_changes;
 mod source_folders_on_a_standby;
