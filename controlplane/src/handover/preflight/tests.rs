@@ -131,6 +131,27 @@ fn what_would_go_wrong_blocks_with_a_remedy() {
 }
 
 #[test]
+fn topics_that_the_nodes_own_retention_would_shorten_are_named() {
+    let is_warned = |configs: &[(&str, &str)], name: &str| {
+        let judged = judged(|f| {
+            f.topics[0].configs = configs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+            f.topics[0].name = name.into();
+        });
+        judged
+            .warnings
+            .iter()
+            .any(|found| found.what.contains("no retention of their own") && found.what.ends_with(name))
+    };
+    let both = [("retention.ms", "-1"), ("retention.bytes", "-1")];
+    assert!(is_warned(&[], "orders"));
+    assert!(is_warned(&both[..1], "orders"));
+    assert!(!is_warned(&both, "orders"));
+    assert!(is_warned(&[("cleanup.policy", "compact,delete")], "orders"));
+    assert!(!is_warned(&[("cleanup.policy", "compact")], "orders"));
+    assert!(!is_warned(&[], "__consumer_offsets"));
+}
+
+#[test]
 fn what_belongs_to_somebody_else_blocks_all_but_root_who_gives_it_away() {
     let owned_by = |user: u32| {
         judged(|facts| {

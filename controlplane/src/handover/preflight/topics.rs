@@ -2,6 +2,7 @@
 
 use super::{Clamped, Finding, Loss, Mode, OpenTransaction, Wishes};
 use crate::handover::facts::{Facts, Partition, Topic};
+use crate::mirror::internal;
 use twinlog_proto::handover::resolve::{ClampedOffset, ResolvedTransaction};
 use twinlog_proto::storage::coordinator::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 
@@ -45,12 +46,34 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
             "mend it, or hand over without internal topics (mirror.internal.topics=none)",
         ));
     }
+    let by_default = kept_by_default(&facts.topics);
+    if !by_default.is_empty() {
+        warnings.push(Finding::new(
+            format!(
+                "{} topics have no retention of their own, so the node's defaults say what it deletes, at once after its start: {}",
+                by_default.len(),
+                few(&by_default)
+            ),
+            "give the node the source's log.retention.* and log.retention.bytes, or set retention.ms and retention.bytes on the topics",
+        ));
+    }
     if !facts.left.is_empty() {
         warnings.push(Finding::new(
             format!("{} topics of the mirror stay with it: {}", facts.left.len(), few(&facts.left)),
             "leave out --topic to hand all over; a node that runs does not take more later",
         ));
     }
+}
+
+/// Topics whose records a broker deletes by settings of its own.
+fn kept_by_default(topics: &[Topic]) -> Vec<String> {
+    let by_default = topics.iter().filter(|topic| {
+        let internal = internal::FOLLOWED.contains(&topic.name.as_str());
+        let has = |key: &str| topic.configs.contains_key(key);
+        let compacts_only = topic.configs.get("cleanup.policy").is_some_and(|policy| policy == "compact");
+        !internal && !compacts_only && !(has("retention.ms") && has("retention.bytes"))
+    });
+    by_default.map(|topic| topic.name.clone()).collect()
 }
 
 fn few(names: &[String]) -> String {
