@@ -73,7 +73,10 @@ impl<D: Disk> PartitionLog<D> {
         self.finish_snapshots()?;
         self.unsynced.segments.push_back(self.active.base);
         self.unsynced.directory = true;
-        self.epochs_changed = true;
+        // A file that says it already stays: to replace those of many thousand partitions is most of the time of their stop.
+        let epochs = self.dir.join(names::LEADER_EPOCHS);
+        let there = files::read(&epochs).map_err(|e| faults::files("read", &epochs, e))?;
+        self.epochs_changed |= there.as_deref() != Some(self.epochs.to_text().as_bytes());
         self.submit_syncs()
     }
 

@@ -1,6 +1,7 @@
 //! A pass proves: a log that was finished is opened without being read through, and goes on; one that is not as it was left is opened as
 //! any other.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::kit::{Harm, Way, batches_of, copy_dir, feed, golden, golden_bytes, golden_spec, home};
@@ -73,6 +74,30 @@ fn an_empty_log_is_taken_as_it_is() {
             let spec = LogSpec { recovery_point: start, ..spec };
             let (log, as_left) = PartitionLog::open_finished(&home, spec).await.unwrap();
             assert!(as_left && log.next_offset() == start && log.progress().log_start == start);
+        }
+    });
+}
+
+#[test]
+fn a_finish_leaves_epochs_alone_that_are_right_and_makes_those_that_are_missing_or_damaged() {
+    tokio_uring::start(async {
+        let home = home();
+        for (name, damaged) in [("missing", false), ("damaged", true)] {
+            let data = tempfile::tempdir().unwrap();
+            let path = data.path().join("golden-0/leader-epoch-checkpoint");
+            if damaged {
+                std::fs::create_dir(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, "no epochs").unwrap();
+            }
+            let mut log = PartitionLog::open(&home, golden_spec(data.path())).await.unwrap();
+            log.finish().await.unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"0\n0\n", "{name}, without records");
+            feed(&mut log, &home, &golden_bytes(), Way::Runs(4096)).await;
+            log.finish().await.unwrap();
+            let (text, file) = (std::fs::read(&path).unwrap(), std::fs::metadata(&path).unwrap().ino());
+            assert!(text.len() > 4, "{name}");
+            log.finish().await.unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().ino(), file, "{name}: it was written again");
         }
     });
 }
