@@ -71,7 +71,8 @@ fn kept_by_default(topics: &[Topic]) -> Vec<String> {
         let internal = internal::FOLLOWED.contains(&topic.name.as_str());
         let has = |key: &str| topic.configs.contains_key(key);
         let compacts_only = topic.configs.get("cleanup.policy").is_some_and(|policy| policy == "compact");
-        !internal && !compacts_only && !(has("retention.ms") && has("retention.bytes"))
+        let says_itself = has("retention.ms") && has("retention.bytes");
+        !(internal || compacts_only || says_itself)
     });
     by_default.map(|topic| topic.name.clone()).collect()
 }
