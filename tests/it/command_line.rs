@@ -103,7 +103,8 @@ fn described(site: &Site, source: &Broker, id: &str) {
     assert_eq!(keys(&all[0]), BTreeSet::from(["mirror", "sourceClusterId", "topics", "summary", "syncs"]));
     assert_eq!(all[0]["sourceClusterId"], source.cluster_id());
     let topic = &all[0]["topics"][0];
-    assert_eq!(keys(topic), BTreeSet::from(["topic", "topicId", "partitions", "summary"]));
+    assert_eq!(keys(topic), BTreeSet::from(["topic", "topicId", "handedOverTo", "partitions", "summary"]));
+    assert_eq!(topic["handedOverTo"], Value::Null);
     assert_eq!((&topic["topic"], &topic["topicId"]), (&json!("orders"), &json!(id)));
     let row = &topic["partitions"][1];
     assert_eq!(keys(row), BTreeSet::from(FIELDS));
