@@ -14,7 +14,7 @@ use crate::handover::journal::{self, Acl, Journal, Step};
 use crate::handover::locks::{LockError, Locks};
 use crate::handover::preflight::{self, Mode, Preflight, Wishes};
 use crate::handover::survey::{self, Asked};
-use crate::handover::{owner, target};
+use crate::handover::{control, owner, target};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub type Say<'a> = &'a mut dyn FnMut(&str);
 /// When the control plane does not answer, or the node's properties cannot be read at all.
 pub fn preflight(order: &Order) -> Result<Preflight, Failure> {
     let node = look_at_node(order)?;
-    let facts = look(&mut connect(order)?, order, &node)?;
+    let facts = look(&mut control::connect(&order.control)?, order, &node)?;
     Ok(preflight::judge(&facts, &wishes(order)))
 }
 
@@ -70,12 +70,6 @@ fn look_at_node(order: &Order) -> Result<Node, Failure> {
 
 fn look(client: &mut Client, order: &Order, node: &Node) -> Result<Facts, Failure> {
     survey::survey(client, &Asked { mirror: &order.mirror, topics: &order.topics, state: &order.state, node })
-}
-
-fn connect(order: &Order) -> Result<Client, Failure> {
-    let client = Client::connect(&order.control)?;
-    client.need_mirrors()?;
-    Ok(client)
 }
 
 /// A hand-over under way.
@@ -134,7 +128,7 @@ impl HandOver {
     /// As [`preflight`], and when the journal cannot be written.
     pub fn begin(order: Order, say: Say<'_>) -> Result<Begun, Failure> {
         let node = look_at_node(&order)?;
-        let facts = look(&mut connect(&order)?, &order, &node)?;
+        let facts = look(&mut control::connect(&order.control)?, &order, &node)?;
         let judged = preflight::judge(&facts, &wishes(&order));
         if !judged.blockers.is_empty() {
             return Ok(Begun::Blocked(Box::new(judged)));

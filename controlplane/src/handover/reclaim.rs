@@ -8,7 +8,6 @@ mod look;
 pub mod progress;
 
 use crate::cli::Failure;
-use crate::client::Client;
 use crate::clock::now_ms;
 use crate::files;
 use crate::handover::journal::{self, Journal, Topic};
@@ -16,7 +15,7 @@ use crate::handover::locks::{LockError, Locks};
 use crate::handover::past_epochs;
 use crate::handover::preflight::Finding;
 use crate::handover::promote::{Say, absolute};
-use crate::handover::{owner, surgeon, target};
+use crate::handover::{control, owner, surgeon, target};
 use crate::steps;
 pub use keep::report_path;
 use look::Look;
@@ -24,9 +23,7 @@ use progress::{Reclaim, Step, Taken};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::handover::plan::{HandOverPlan, HandOverResult};
-use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
 use twinlog_proto::storage::names;
 
 /// What was asked for.
@@ -131,7 +128,7 @@ impl Reclaiming {
             return Self::give_up(order, journal, locks, judged, log_dirs, dry_run);
         }
         let mut look = Look { order: &order, journal: &journal, node: &node, judged: &mut judged, planned: Vec::new() };
-        look.all(&mut connect(&order)?, &chosen)?;
+        look.all(&mut control::connect(&order.control)?, &chosen)?;
         let mut plan = HandOverPlan {
             mirror_name: order.mirror.clone(),
             undo: true,
@@ -276,27 +273,9 @@ impl Reclaiming {
 
     /// Has the control plane remember that the topics are the mirror's again.
     fn give_back(&self) -> Result<(), Failure> {
-        let named = |name: String| TopicData { topic_name: name, ..TopicData::default() };
-        let answer = connect(&self.order)?.ask(&RecordHandOverRequest {
-            mirror_name: self.order.mirror.clone(),
-            topics: self.reclaim()?.topics().into_iter().map(named).collect(),
-            handed_over_to: self.journal.handed_over_to.clone(),
-            returned: true,
-        })?;
-        let code =
-            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
-        if code == 0 {
-            return Ok(());
-        }
-        let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
-        Err(Failure::told("the return is not recorded", format_args!("{words} ({})", ErrorCode(code).name())))
+        let (order, to) = (&self.order, (self.journal.handed_over_to.as_str(), true));
+        control::record(&order.control, &order.mirror, self.reclaim()?.topics(), to, "the return is not recorded")
     }
-}
-
-fn connect(order: &Order) -> Result<Client, Failure> {
-    let client = Client::connect(&order.control)?;
-    client.need_mirrors()?;
-    Ok(client)
 }
 
 fn plan_path(order: &Order) -> PathBuf {

@@ -1,10 +1,9 @@
 //! The way back: steps in the opposite order, each of which may be repeated too. Only as long as no broker was started.
 
-use super::{HandOver, Say, connect};
+use super::{HandOver, Say};
 use crate::cli::Failure;
 use crate::handover::journal::Step;
-use crate::handover::{owner, target};
-use twinlog_proto::error_code::ErrorCode;
+use crate::handover::{control, owner, target};
 use twinlog_proto::handover::plan::HandOverPlan;
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, TopicData};
 
@@ -77,17 +76,12 @@ impl HandOver {
         say("starting the topics again");
         let flowed = self.journal.topics.iter().filter(|topic| topic.flowed);
         let topics = flowed.map(|topic| TopicData { topic_name: topic.topic.clone(), ..TopicData::default() });
-        let answer = connect(&self.order)?.ask(&StartMirrorTopicsRequest {
+        let answer = control::connect(&self.order.control)?.ask(&StartMirrorTopicsRequest {
             mirror_name: self.order.mirror.clone(),
             topics: topics.collect(),
             ..StartMirrorTopicsRequest::default()
         })?;
-        let code =
-            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
-        if code == 0 {
-            return Ok(());
-        }
-        let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
-        Err(Failure::told("the topics are not started again", format_args!("{words} ({})", ErrorCode(code).name())))
+        let codes = answer.topics.iter().map(|topic| topic.error_code);
+        control::accepted(codes, answer.error_code, answer.error_message, "the topics are not started again")
     }
 }

@@ -1,12 +1,11 @@
 //! Waiting for the source and for the stop.
 
-use super::{HandOver, Say, connect};
+use super::{HandOver, Say};
 use crate::cli::Failure;
 use crate::handover::preflight::{Loss, Mode};
-use crate::handover::survey;
+use crate::handover::{control, survey};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_mirrors::{DescribedMirror, PartitionDetail};
 use twinlog_proto::messages::stop_mirror_topics::{StopMirrorTopicsRequest, TopicData};
 
@@ -24,7 +23,7 @@ impl HandOver {
             return Ok(());
         }
         say("waiting until the mirror has everything that the source has");
-        let (mut client, names) = (connect(&self.order)?, self.names());
+        let (mut client, names) = (control::connect(&self.order.control)?, self.names());
         let deadline = Instant::now() + self.order.timeout;
         loop {
             let described = survey::describe(&mut client, &self.order.mirror, &names)?;
@@ -54,22 +53,15 @@ impl HandOver {
     /// Stops the topics and waits until it is recorded where mirroring ended.
     pub(super) fn stop(&mut self, say: Say<'_>) -> Result<(), Failure> {
         say("stopping the topics");
-        let (mut client, names) = (connect(&self.order)?, self.names());
+        let (mut client, names) = (control::connect(&self.order.control)?, self.names());
         let topics = names.iter().map(|name| TopicData { topic_name: name.clone(), ..TopicData::default() });
         let answer = client.ask(&StopMirrorTopicsRequest {
             mirror_name: self.order.mirror.clone(),
             topics: topics.collect(),
             patterns: Vec::new(),
         })?;
-        let code =
-            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
-        if code != 0 {
-            let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
-            return Err(Failure::told(
-                "the topics are not stopped",
-                format_args!("{words} ({})", ErrorCode(code).name()),
-            ));
-        }
+        let codes = answer.topics.iter().map(|topic| topic.error_code);
+        control::accepted(codes, answer.error_code, answer.error_message, "the topics are not stopped")?;
         let deadline = Instant::now() + self.order.timeout.max(STOP_TIME_MIN);
         loop {
             let described = survey::describe(&mut client, &self.order.mirror, &names)?;

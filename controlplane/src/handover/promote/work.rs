@@ -1,18 +1,16 @@
 //! The plan, the record of the control plane, and the work of the data plane on the files.
 
-use super::{HandOver, Say, connect, look};
+use super::{HandOver, Say, look};
 use crate::cli::Failure;
 use crate::handover::facts::{self, Facts, epoch_max};
 use crate::handover::journal::{self, Acl, Partition, Topic};
 use crate::handover::preflight::{self, node::places};
 use crate::handover::survey::resolve::EPOCH_OF_OURS;
-use crate::handover::{offsets, owner, surgeon, target};
+use crate::handover::{control, offsets, owner, surgeon, target};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::handover::batches;
 use twinlog_proto::handover::plan::{self, HandOverPlan, PlannedPartition};
-use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
 use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::storage::names;
 
@@ -48,7 +46,7 @@ impl HandOver {
         say("reading the stopped files");
         let node = target::look(&self.journal.to, self.journal.release.as_deref(), &[])?;
         let order = super::Order { topics: self.own_topics(), ..self.order.clone() };
-        let facts = look(&mut connect(&self.order)?, &order, &node)?;
+        let facts = look(&mut control::connect(&self.order.control)?, &order, &node)?;
         let appended = self.appended(&facts)?;
         let devices = facts.topics.iter().flat_map(facts::Topic::files).map(|(_, files)| files.device);
         let mut places = places(&node, devices).into_iter();
@@ -148,20 +146,8 @@ impl HandOver {
 
     /// Has the control plane remember whose the topics are.
     pub(super) fn record(&mut self, returned: bool) -> Result<(), Failure> {
-        let topics = self.names().into_iter().map(|name| TopicData { topic_name: name, ..TopicData::default() });
-        let answer = connect(&self.order)?.ask(&RecordHandOverRequest {
-            mirror_name: self.order.mirror.clone(),
-            topics: topics.collect(),
-            handed_over_to: self.journal.handed_over_to.clone(),
-            returned,
-        })?;
-        let code =
-            answer.topics.iter().map(|topic| topic.error_code).find(|code| *code != 0).unwrap_or(answer.error_code);
-        if code == 0 {
-            return Ok(());
-        }
-        let words = answer.error_message.unwrap_or_else(|| "the control plane refuses".to_owned());
-        Err(Failure::told("the hand-over is not recorded", format_args!("{words} ({})", ErrorCode(code).name())))
+        let (order, to) = (&self.order, (self.journal.handed_over_to.as_str(), returned));
+        control::record(&order.control, &order.mirror, self.names(), to, "the hand-over is not recorded")
     }
 
     /// Has the data plane's program rename, append and finish.
