@@ -10,6 +10,7 @@ use crate::files;
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction};
 use crate::handover::reclaim::progress::Reclaim;
 use crate::handover::segments::Segment;
+use crate::handover::step::journal_steps;
 use crate::handover::tail::Sample;
 use crate::steps;
 use serde::{Deserialize, Serialize};
@@ -23,34 +24,7 @@ const VERSION: u32 = 1;
 /// Largest journal that is believed, bytes: some hundred for each partition.
 const BYTES_MAX: u64 = 256 << 20;
 
-macro_rules! steps {
-    ($($step:ident = $name:literal, $done:literal, $about:literal;)*) => {
-        /// What was done last.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum Step { $(#[doc = $about] $step),* }
-
-        impl Step {
-            /// All of them, in their order.
-            pub const ALL: &'static [Self] = &[$(Self::$step),*];
-
-            /// The points at which a test kills the command: what a step does is done, and the journal says so.
-            pub const KILL_POINTS: &'static [&'static str] = &[$($done, $name),*];
-
-            /// Its name.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$step => $name),* }
-            }
-
-            fn done(self) -> &'static str {
-                match self { $(Self::$step => $done),* }
-            }
-        }
-    };
-}
-
-steps! {
+journal_steps! {
     Begun = "begun", "begun-done", "It is decided what goes where; nothing has changed.";
     CaughtUp = "caught-up", "caught-up-done", "Everything was waited for that the source has, as far as it answers.";
     Stopped = "stopped", "stopped-done", "The topics are stopped, and it is recorded where mirroring ended.";
@@ -65,21 +39,10 @@ steps! {
 }
 
 impl Step {
-    /// The step after this one.
-    #[must_use]
-    pub fn next(self) -> Option<Self> {
-        Self::ALL.iter().copied().find(|step| *step > self)
-    }
-
     /// The step before this one.
     #[must_use]
     pub fn previous(self) -> Option<Self> {
         Self::ALL.iter().rev().copied().find(|step| *step < self)
-    }
-
-    /// Says that the work is done and not written down yet.
-    pub fn passed_work(self) {
-        steps::passed_by_name(self.done());
     }
 }
 

@@ -23,6 +23,7 @@ pub mod release;
 pub mod report;
 pub mod segments;
 pub mod start;
+mod step;
 pub mod surgeon;
 pub mod survey;
 pub mod tail;

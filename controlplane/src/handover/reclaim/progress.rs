@@ -1,51 +1,15 @@
 //! pure: what a reclaim has done so far; part of the journal of the hand-over that it ends.
 
-use crate::steps;
+use crate::handover::step::journal_steps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-macro_rules! steps {
-    ($($step:ident = $name:literal, $done:literal, $about:literal;)*) => {
-        /// What was done last.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub enum Step { $(#[doc = $about] $step),* }
-
-        impl Step {
-            /// All of them, in their order.
-            pub const ALL: &'static [Self] = &[$(Self::$step),*];
-
-            /// The points at which a test kills the command: what a step does is done, and the journal says so.
-            pub const KILL_POINTS: &'static [&'static str] = &[$($done, $name),*];
-
-            /// Its name.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$step => $name),* }
-            }
-
-            /// Says that the work is done and not written down yet.
-            pub fn passed_work(self) {
-                steps::passed_by_name(match self { $(Self::$step => $done),* });
-            }
-        }
-    };
-}
-
-steps! {
+journal_steps! {
     Begun = "reclaim-begun", "reclaim-begun-done", "It is decided what is taken back and where it is cut; nothing has changed.";
     Unmarked = "reclaim-unmarked", "reclaim-unmarked-done", "A broker that were started now would look at its logs before it uses them.";
     Moved = "reclaim-moved", "reclaim-moved-done", "The directories are cut and the mirror's again.";
     Returned = "reclaim-returned", "reclaim-returned-done", "The control plane knows whose the topics are.";
-}
-
-impl Step {
-    /// The step after this one.
-    #[must_use]
-    pub fn next(self) -> Option<Self> {
-        Self::ALL.iter().copied().find(|step| *step > self)
-    }
 }
 
 /// A reclaim under way.
