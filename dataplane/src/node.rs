@@ -52,6 +52,7 @@ fn fatal<E: Into<Box<dyn std::error::Error + Send + Sync>>>(what: impl Into<Stri
 /// # Errors
 /// Why it could not start, or what made a core stop.
 pub fn run(config: &Config) -> Result<(), Fatal> {
+    let processors = config.cores.processors().map_err(fatal(""))?;
     for folder in config.data.iter().chain([&config.state]) {
         make_folder(folder)?;
     }
@@ -71,7 +72,6 @@ pub fn run(config: &Config) -> Result<(), Fatal> {
     let (news, heard) = unbounded_channel();
     let mut threads = Vec::with_capacity(count);
     let checkpoints = Arc::new(checkpoints);
-    let processors = config.cores.processors();
     let parts = seats.into_iter().zip(askers).zip(mailboxes).zip(processors);
     for (number, (((seat, asker), (_, mail)), processor)) in parts.enumerate() {
         let plan = CorePlan {

@@ -56,17 +56,35 @@ impl CoreChoice {
         }
     }
 
-    /// The processor of each core; `None` where there are not enough of them to pin to.
-    #[must_use]
-    pub fn processors(&self) -> Vec<Option<usize>> {
+    /// The processor of each core; `None` for all of a number of cores when the system does not say which processors there are.
+    ///
+    /// # Errors
+    /// More cores than processors, or a processor that this process may not use: two cores on one processor only take turns.
+    pub fn processors(&self) -> Result<Vec<Option<usize>>, ConfigError> {
+        match core_affinity::get_core_ids() {
+            Some(usable) => self.among(usable.into_iter().map(|id| id.id).collect()),
+            None => Ok(match self {
+                Self::Count(count) => vec![None; *count],
+                Self::List(list) => list.iter().copied().map(Some).collect(),
+            }),
+        }
+    }
+
+    fn among(&self, mut usable: Vec<usize>) -> Result<Vec<Option<usize>>, ConfigError> {
+        // The last ones: the first processor takes most interrupts and other work.
+        usable.sort_unstable_by(|a, b| b.cmp(a));
+        let refused = |value: String| {
+            let of_mine = usable.iter().rev().map(usize::to_string).collect::<Vec<_>>().join(",");
+            let bounds = format!("this process may use {} processors: {of_mine}", usable.len());
+            ConfigError::Value { key: "cores", value, bounds }
+        };
         match self {
-            Self::List(list) => list.iter().copied().map(Some).collect(),
-            Self::Count(count) => {
-                let mut usable = core_affinity::get_core_ids().unwrap_or_default();
-                // The last ones: the first processor takes most interrupts and other work.
-                usable.sort_by_key(|id| std::cmp::Reverse(id.id));
-                (0..*count).map(|at| usable.get(at).map(|id| id.id)).collect()
-            }
+            Self::Count(count) if *count > usable.len() => Err(refused(count.to_string())),
+            Self::Count(count) => Ok(usable.into_iter().take(*count).map(Some).collect()),
+            Self::List(list) => match list.iter().find(|one| !usable.contains(one)) {
+                Some(missing) => Err(refused(missing.to_string())),
+                None => Ok(list.iter().copied().map(Some).collect()),
+            },
         }
     }
 }
@@ -90,6 +108,16 @@ mod tests {
         assert_eq!(CoreChoice::parse("0,2").unwrap(), CoreChoice::List(vec![0, 2]));
         assert_eq!(CoreChoice::parse("4-6, 1").unwrap(), CoreChoice::List(vec![4, 5, 6, 1]));
         assert_eq!(CoreChoice::parse("3-3").unwrap(), CoreChoice::List(vec![3]));
+    }
+
+    #[test]
+    fn cores_run_on_processors_of_this_process_and_never_two_on_one() {
+        let among = |text: &str| CoreChoice::parse(text).unwrap().among(vec![0, 2, 3]);
+        assert_eq!(among("2").unwrap(), [Some(3), Some(2)]);
+        assert_eq!(among("0,2").unwrap(), [Some(0), Some(2)]);
+        let refused = among("4").unwrap_err().to_string();
+        assert_eq!(refused, "cores = 4 is not usable: this process may use 3 processors: 0,2,3");
+        assert!(among("1-2").unwrap_err().to_string().starts_with("cores = 1 is not usable"));
     }
 
     #[test]
