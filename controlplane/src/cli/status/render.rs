@@ -128,7 +128,9 @@ fn what_is_wrong(lines: &mut Vec<Line>, snapshot: &Snapshot) {
         lines.push(Line::new(Look::Warning, format!("warning: {why}")));
     }
     if lines.is_empty() {
-        lines.push(plain("nothing is wrong"));
+        // Who may see nothing cannot be told that all is well.
+        let seen = snapshot.node.is_some() || !snapshot.mirrors.is_empty();
+        lines.push(plain(if seen { "nothing is wrong" } else { "what is wrong is not shown to you" }));
     }
     lines.push(plain(""));
 }
