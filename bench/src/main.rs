@@ -8,23 +8,31 @@ use bench::args::{Cli, Command, Floor, Profile, Run};
 use clap::Parser;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
+use twinlog_proto::log_level;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
-    let result = match Cli::parse().command {
-        Command::Serve(args) => bench::serve::run(&args).map_err(|cause| cause.to_string()).map(|()| ExitCode::SUCCESS),
-        Command::Floor(args) => floor(&args).map(|()| ExitCode::SUCCESS),
-        Command::Run(args) => run(&args),
-    };
+    let set = std::env::var_os(log_level::VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let result = log_level::directives(set.as_deref(), "warn").map_err(|why| why.to_string()).and_then(|directives| {
+        let filter = EnvFilter::new(directives);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+        work()
+    });
     result.unwrap_or_else(|message| {
         // Nowhere is left to say that standard error is gone.
         writeln!(io::stderr(), "twinlog-bench: {message}").unwrap_or_default();
         ExitCode::FAILURE
     })
+}
+
+fn work() -> Result<ExitCode, String> {
+    match Cli::parse().command {
+        Command::Serve(args) => bench::serve::run(&args).map_err(|cause| cause.to_string()).map(|()| ExitCode::SUCCESS),
+        Command::Floor(args) => floor(&args).map(|()| ExitCode::SUCCESS),
+        Command::Run(args) => run(&args),
+    }
 }
 
 fn floor(args: &Floor) -> Result<(), String> {

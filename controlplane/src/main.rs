@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
+use twinlog_proto::log_level::{self, BadLogLevel};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -50,7 +51,10 @@ enum LogFormat {
 fn main() -> ExitCode {
     let args = Args::parse();
     let format = args.log_format;
-    start_log(format);
+    if let Err(why) = start_log(format) {
+        drop(std::io::stderr().write_all(format!("twinlog-controlplane: {why}\n").as_bytes()));
+        return ExitCode::FAILURE;
+    }
     match steps::arm() {
         Ok(None) => {}
         Ok(Some(step)) => warn!(step = step.name(), "will kill itself: {} is set", steps::VARIABLE),
@@ -70,13 +74,15 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("info"));
+fn start_log(format: LogFormat) -> Result<(), BadLogLevel> {
+    let set = std::env::var_os(log_level::VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let filter = EnvFilter::new(log_level::directives(set.as_deref(), "info")?);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match format {
         LogFormat::Human => log.with_ansi(coloured()).init(),
         LogFormat::Json => log.json().init(),
     }
+    Ok(())
 }
 
 /// Colours are for terminals, and for people who want them (no-color.org).

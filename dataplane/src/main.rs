@@ -11,6 +11,7 @@ use dataplane::node;
 use dataplane::steps;
 use dataplane::surgery::{self, SurgeryError, Work, hand_over};
 use tracing_subscriber::EnvFilter;
+use twinlog_proto::log_level::{self, BadLogLevel};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -77,7 +78,9 @@ enum LogFormat {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    start_log(args.log_format);
+    if let Err(why) = start_log(args.log_format) {
+        return refuse(&why);
+    }
     if let Some(surgery) = &args.surgery {
         return operate(surgery).map_or_else(|why| refuse(&why), |()| ExitCode::SUCCESS);
     }
@@ -112,13 +115,15 @@ fn read(args: &Args) -> Result<Config, Box<dyn std::error::Error>> {
     Ok(Config::parse(file, &text, &flags, &current)?)
 }
 
-fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_env("TWINLOG_LOG").unwrap_or_else(|_unset| EnvFilter::new("info"));
+fn start_log(format: LogFormat) -> Result<(), BadLogLevel> {
+    let set = std::env::var_os(log_level::VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let filter = EnvFilter::new(log_level::directives(set.as_deref(), "info")?);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match format {
         LogFormat::Human => log.with_ansi(coloured()).init(),
         LogFormat::Json => log.json().init(),
     }
+    Ok(())
 }
 
 /// Colours are for terminals, and for people who want them (no-color.org).

@@ -11,6 +11,7 @@ pub mod error_code;
 pub mod frame;
 pub mod handover;
 pub mod ids;
+pub mod log_level;
 pub mod messages;
 pub mod mirror_state;
 pub mod primitives;

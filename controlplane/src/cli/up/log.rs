@@ -4,23 +4,17 @@ use super::Failure;
 use crate::cli::args::LogFormat;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
-
-/// The environment variable with the level, as the planes read it.
-const LEVEL_VARIABLE: &str = "TWINLOG_LOG";
+use twinlog_proto::log_level;
 
 /// Begins to log.
 ///
 /// # Errors
 /// When the level is not understood.
 pub(super) fn init(format: LogFormat) -> Result<(), Failure> {
-    let filter = EnvFilter::builder()
-        .with_env_var(LEVEL_VARIABLE)
-        .with_default_directive(LevelFilter::INFO.into())
-        .from_env()
-        .map_err(|cause| {
-            Failure::new(format_args!("{LEVEL_VARIABLE} is not usable"), cause, "set it to info or debug")
-        })?;
+    let set = std::env::var_os(log_level::VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let directives = log_level::directives(set.as_deref(), "info")
+        .map_err(|why| Failure::new("the log cannot begin", why, "without it, info and above is logged"))?;
+    let filter = EnvFilter::new(directives);
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let begun = match format {
         LogFormat::Human => lines.with_ansi(coloured()).try_init(),
