@@ -220,7 +220,15 @@ fn look(data: &Path, topic: &str, detail: &PartitionDetail) -> Result<Files, Str
         (Some(flushed), _) => flushed,
         (None, _) => i64::MAX,
     };
-    files::look(data, topic, detail.partition_index, limit)
+    let files = files::look(data, topic, detail.partition_index, limit)?;
+    let start = log_start((files.start, files.end), known(detail.log_start_offset));
+    Ok(Files { start, ..files })
+}
+
+/// The log start. The data plane knows it; the file that names one within a segment follows seconds later, and is all there is when the
+/// data plane does not run.
+fn log_start((start, end): (i64, i64), told: Option<i64>) -> i64 {
+    told.map_or(start, |told| told.min(end).max(start))
 }
 
 fn partition(detail: PartitionDetail, past_epoch: i32, files: Result<Files, String>) -> Partition {
@@ -301,4 +309,17 @@ fn acls(client: &mut Client, mirror: &str) -> Result<Vec<AclBinding>, Failure> {
         }
     }
     Ok(all.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_start_that_no_file_names_yet_is_told_by_the_data_plane() {
+        assert_eq!(log_start((10, 40), Some(15)), 15, "within the first batch");
+        assert_eq!(log_start((15, 40), None), 15, "nobody tells: the file's");
+        assert_eq!(log_start((15, 40), Some(10)), 15, "never back");
+        assert_eq!(log_start((15, 15), Some(20)), 15, "never behind the end of what is there");
+    }
 }
