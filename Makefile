@@ -5,13 +5,15 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # The first is what scenarios use unless they say otherwise; the other is the oldest that topics are handed over to.
 KAFKA_VERSIONS := 4.4.0 4.0.2
+# Columns of the fidelity matrix (docs/fidelity.md), besides.
+MATRIX_VERSIONS := 4.1.2 4.2.1 4.3.1
 # Of its Python binding, which carries it.
 LIBRDKAFKA_VERSION := 2.16.1
 
 # make demo BYTES=4GiB PARTITIONS=16 SOURCE=host:9092 is short for ARGS="--bytes 4GiB --partitions 16 --source host:9092".
 DEMO := $(if $(BYTES),--bytes $(BYTES)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) $(if $(SOURCE),--source $(SOURCE)) $(ARGS)
 
-.PHONY: help build demo test check unit loom scenarios librdkafka promote-figures setup-build setup-test install clean
+.PHONY: help build demo test check unit loom scenarios librdkafka matrix promote-figures setup-build setup-test install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -41,6 +43,12 @@ librdkafka: setup-test build ## librdkafka (confluent-kafka from PyPI) against a
 	@tests/setup/librdkafka $(LIBRDKAFKA_VERSION)
 	TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \
 	  $(CARGO) test -p twinlog-tests --locked --test it -- --ignored librdkafka
+
+matrix: setup-test build ## what stock brokers of every release serve after a hand-over; writes docs/fidelity.md; ONLY="4.4.0 standby"
+	@for version in $(MATRIX_VERSIONS); do tests/setup/kafka $$version || exit 1; done
+	@tests/setup/librdkafka $(LIBRDKAFKA_VERSION) || echo "matrix: without librdkafka" >&2
+	TWINLOG_MATRIX="$(ONLY)" TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \
+	  $(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture matrix::
 
 promote-figures: setup-test build ## what handing over 1,000 partitions takes, against the broker's own start; not part of `make test`
 	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture promote::at_scale

@@ -19,6 +19,7 @@ mod hostile_memory;
 mod killed_at_every_step;
 mod leader_moves;
 mod librdkafka;
+mod matrix;
 mod mirror_everything;
 mod open_transactions;
 mod operating;

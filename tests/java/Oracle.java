@@ -38,6 +38,15 @@ public final class Oracle {
             case "stream-start" -> Produce.streamStart(ask);
             case "stream-stop" -> Produce.streamStop(ask);
             case "read" -> Read.digests(ask);
+            case "latest" -> Read.latest(ask);
+            case "fresh" -> Fidelity.fresh(ask);
+            case "values" -> Fidelity.values(ask);
+            case "times" -> Fidelity.times(ask);
+            case "set-quota" -> Fidelity.setQuota(ask);
+            case "quotas" -> Fidelity.quotas(ask);
+            case "features" -> Fidelity.features(ask);
+            case "reassign" -> Fidelity.reassign(ask);
+            case "share-read" -> Fidelity.shareRead(ask);
             case "look" -> Clients.look(ask);
             case "write" -> Clients.write(ask);
             default -> throw new IllegalArgumentException("unknown request '" + verb + "'");

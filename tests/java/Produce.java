@@ -26,6 +26,8 @@ final class Produce {
     /** Producers of open transactions by transactional id: never closed, for closing aborts. */
     private static final Map<String, KafkaProducer<byte[], byte[]>> OPEN = new HashMap<>();
     private static final Map<String, Stream> STREAMS = new ConcurrentHashMap<>();
+    /** Producers that go on with their next request, by name. */
+    private static final Map<String, KafkaProducer<byte[], byte[]>> KEPT = new HashMap<>();
 
     private static KafkaProducer<byte[], byte[]> producer(JsonNode ask) {
         int batchBytes = ask.path("batchBytes").asInt(1 << 20);
@@ -77,12 +79,15 @@ final class Produce {
     }
 
     // {topic, partitions|partition, count, perBatch, codec, idempotent, valueBytes, incompressible, keys, mixed, nullKeys, seed, time, timeStep,
-    //  batchBytes, txn, end: commit|abort|open} -> [{partition, first, last}]
+    //  batchBytes, txn, end: commit|abort|open, keep: the name under which this producer goes on} -> [{partition, first, last}]
     static JsonNode produce(JsonNode ask) throws Exception {
-        KafkaProducer<byte[], byte[]> p = producer(ask);
+        String kept = ask.path("keep").asText("");
+        boolean goesOn = KEPT.containsKey(kept);
+        KafkaProducer<byte[], byte[]> p = goesOn ? KEPT.get(kept) : producer(ask);
+        if (ask.has("keep")) KEPT.put(kept, p);
         String end = ask.path("end").asText("commit");
         if (ask.has("txn")) {
-            p.initTransactions();
+            if (!goesOn) p.initTransactions();
             p.beginTransaction();
         }
         Map<Integer, long[]> range = send(ask, p);
@@ -91,7 +96,7 @@ final class Produce {
         } else {
             if (ask.has("txn") && end.equals("abort")) p.abortTransaction();
             else if (ask.has("txn")) p.commitTransaction();
-            p.close();
+            if (!ask.has("keep")) p.close();
         }
         ArrayNode out = Oracle.JSON.createArrayNode();
         range.forEach((k, v) -> out.addObject().put("partition", k).put("first", v[0]).put("last", v[1]));

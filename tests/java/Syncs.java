@@ -86,6 +86,7 @@ final class Syncs {
     }
 
     // {group, topic, protocol, count}: reads at least `count` records as a member of the group, commits, and stays in it
+    // -> {read, first: {"partition": offset}}
     static JsonNode join(JsonNode ask) {
         Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", ask.get("boot").asText(),
             "group.id", ask.get("group").asText(), "group.protocol", ask.path("protocol").asText("classic"), "auto.offset.reset", "earliest",
@@ -94,12 +95,17 @@ final class Syncs {
         MEMBERS.put(ask.get("boot").asText() + ask.get("group").asText(), consumer);
         consumer.subscribe(List.of(ask.get("topic").asText()));
         long read = 0, limit = System.currentTimeMillis() + 30_000;
+        ObjectNode first = Oracle.JSON.createObjectNode();
         while (read < ask.path("count").asLong() || consumer.assignment().isEmpty()) {
-            read += consumer.poll(Duration.ofMillis(200)).count();
+            var got = consumer.poll(Duration.ofMillis(200));
+            read += got.count();
+            got.forEach(r -> { if (!first.has("" + r.partition())) first.put("" + r.partition(), r.offset()); });
             if (System.currentTimeMillis() > limit) throw new IllegalStateException("read " + read + " as " + consumer.assignment());
         }
         consumer.commitSync();
-        return Oracle.JSON.createObjectNode().put("read", read);
+        ObjectNode out = Oracle.JSON.createObjectNode().put("read", read);
+        out.set("first", first);
+        return out;
     }
 
     // {group}: leaves it

@@ -72,7 +72,7 @@ final class Topics {
         return Oracle.JSON.createObjectNode();
     }
 
-    // {topics[]} -> [{topic, id, partitions: [{partition, leader, start, end, lso, epoch}]}]
+    // {topics[]} -> [{topic, id, partitions: [{partition, leader, isr, start, end, lso, epoch}]}]
     static JsonNode describe(JsonNode ask) throws Exception {
         List<String> names = new ArrayList<>();
         ask.get("topics").forEach(t -> names.add(t.asText()));
@@ -95,7 +95,7 @@ final class Topics {
                     TopicPartition tp = new TopicPartition(name, p.partition());
                     partitions.addObject().put("partition", p.partition()).put("leader", p.leader() == null ? -1 : p.leader().id())
                         .put("start", start.get(tp).offset()).put("end", end.get(tp).offset()).put("lso", stable.get(tp).offset())
-                        .put("epoch", end.get(tp).leaderEpoch().orElse(-1));
+                        .put("epoch", end.get(tp).leaderEpoch().orElse(-1)).put("isr", p.isr().size());
                 });
             }
         }

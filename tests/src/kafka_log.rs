@@ -35,6 +35,10 @@ pub struct Batch {
     pub records: i32,
     /// Producer id, -1 none.
     pub producer_id: i64,
+    /// Epoch of the producer.
+    pub producer_epoch: i16,
+    /// Sequence of the first record.
+    pub base_sequence: i32,
     /// Largest timestamp.
     pub max_timestamp: i64,
     /// Position in the segment's file.
@@ -291,6 +295,8 @@ fn read_batch(rest: &[u8], position: u64) -> Result<Option<Batch>, String> {
         attributes: i16::from_be_bytes(field(rest, 21)),
         records: i32::from_be_bytes(field(rest, 57)),
         producer_id: i64::from_be_bytes(field(rest, 43)),
+        producer_epoch: i16::from_be_bytes(field(rest, 51)),
+        base_sequence: i32::from_be_bytes(field(rest, 53)),
         max_timestamp: i64::from_be_bytes(field(rest, 35)),
         position,
     }))

@@ -156,8 +156,12 @@ impl Drop for Oracle {
     }
 }
 
-/// Folder with the compiled helper.
-fn compiled() -> PathBuf {
+/// Folder with the compiled helper; a broker loads plugins from it.
+///
+/// # Panics
+/// When the compiler fails.
+#[must_use]
+pub fn compiled() -> PathBuf {
     static COMPILING: Mutex<()> = Mutex::new(());
     let _alone = COMPILING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let sources = place::repository().join("tests/java");
