@@ -229,3 +229,15 @@ pub const RENEWAL_FAILED_MS: u64 = 5_000;
 
 const _: () = assert!(CORES_MOVE_MS_MAX >= 10 * TICK_MS, "a core moves at its next tick");
 const _: () = assert!(RENEWAL_PAUSE_MS_MAX < RENEWALS_QUIET_MS, "giving up must be rarer than trying");
+
+/// Tries to copy a log that changes meanwhile, with a pause in between.
+pub const CLONE_TRIES_MAX: u32 = 10;
+
+/// The pause, in ms: a cut and the fetch behind it take about as long.
+pub const CLONE_PAUSE_MS: u64 = 20;
+
+/// Bytes that stay free beside a clone.
+pub const CLONE_FREE_BYTES_MIN: u64 = 64 << 20;
+
+/// What each partition of a clone may need for small files besides, in bytes.
+pub const CLONE_BYTES_A_PARTITION: u64 = 64 << 10;

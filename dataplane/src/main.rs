@@ -9,7 +9,7 @@ use dataplane::allocator::CountingAllocator;
 use dataplane::config::{Config, Flags};
 use dataplane::node;
 use dataplane::steps;
-use dataplane::surgery::{self, SurgeryError, Work, hand_over};
+use dataplane::surgery::{self, SurgeryError, Work, clone, hand_over};
 use tracing_subscriber::EnvFilter;
 use twinlog_proto::log_level::{self, BadLogLevel};
 
@@ -68,6 +68,11 @@ enum Surgery {
         #[arg(long, value_name = "N", value_delimiter = ',')]
         lock_fd: Vec<i32>,
     },
+    /// Copy partitions that are being mirrored, as a plan of `twinlog drill` says; changes nothing of them.
+    Clone {
+        /// The plan.
+        plan: PathBuf,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -103,6 +108,7 @@ fn operate(surgery: &Surgery) -> Result<(), SurgeryError> {
             steps::arm().map_err(SurgeryError::NoSuchStep)?;
             hand_over::run(plan, lock_fd)
         }
+        Surgery::Clone { plan } => clone::run(plan),
     }
 }
 

@@ -1,6 +1,7 @@
-//! `twinlog-dataplane finish|cut|check DIR`: work on the directory of a partition while no data plane has it; and `hand-over PLAN`, the
-//! same for many that go to a broker.
+//! `twinlog-dataplane finish|cut|check DIR`: work on the directory of a partition while no data plane has it; `hand-over PLAN`, the same
+//! for many that go to a broker; and `clone PLAN`, which copies what is being mirrored.
 
+pub mod clone;
 pub mod hand_over;
 mod job;
 mod locks;
@@ -128,6 +129,16 @@ pub enum SurgeryError {
         dir: PathBuf,
         /// Why.
         why: String,
+    },
+    /// A copy does not fit.
+    #[error("{needed} bytes are needed in {}, and {free} are free; make space, or give another directory", directory.display())]
+    NoRoom {
+        /// Where it would be.
+        directory: PathBuf,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        free: u64,
     },
     /// The checkpoints of a directory cannot be read or written.
     #[error(transparent)]

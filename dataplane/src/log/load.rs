@@ -17,6 +17,7 @@ use super::leftovers::{self, Found};
 use super::roll::Closed;
 use super::scan::{Bounds, Scan, Scanned, Stopped};
 use super::segment::Segment;
+use super::unshare::unshare;
 use super::{Health, LogHome, LogProgress, LogSpec, PartitionLog, Unsynced, faults, files_of, new_walker};
 use crate::disk::jobs::Jobs;
 use crate::disk::{Alignment, Disk, files};
@@ -333,14 +334,15 @@ impl<'a, D: Disk> Loading<'a, D> {
                 log.write_snapshot(next_base, &bytes)?;
             }
         }
-        if scanned.end < bytes {
-            if ends_here && self.found.indexes {
-                // An index longer than the log gives wrong positions: it goes first.
-                self.log.active.indexes.reset_files(&self.log.dir).map_err(|e| faults::files("index", &path, e))?;
-            }
-            files::set_len(&path, scanned.end).map_err(|e| faults::files("cut", &path, e))?;
-        } else if ends_here && self.found.indexes {
+        if ends_here || scanned.end < bytes {
+            unshare(&path).await?;
+        }
+        if ends_here && self.found.indexes {
+            // An index longer than the log gives wrong positions: it goes first.
             self.log.active.indexes.reset_files(&self.log.dir).map_err(|e| faults::files("index", &path, e))?;
+        }
+        if scanned.end < bytes {
+            files::set_len(&path, scanned.end).map_err(|e| faults::files("cut", &path, e))?;
         }
         self.log.active.allocated = scanned.end;
         Ok(next_base.is_none() || !ends_here)

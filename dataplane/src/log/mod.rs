@@ -18,6 +18,7 @@ mod accept;
 mod append;
 pub mod beyond;
 mod carry;
+pub mod clone;
 mod cut;
 pub mod discard;
 mod faults;
@@ -33,6 +34,7 @@ mod scan;
 mod segment;
 mod span;
 mod spec;
+mod unshare;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

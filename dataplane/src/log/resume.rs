@@ -18,6 +18,7 @@ use super::load::Loading;
 use super::roll::Closed;
 use super::scan::{Bounds, Scanned};
 use super::segment::Segment;
+use super::unshare::is_shared;
 use super::{Health, LogHome, LogSpec, PartitionLog, faults, files_of};
 use crate::disk::{Disk, files};
 use crate::fault::Fault;
@@ -93,8 +94,8 @@ impl<D: Disk> Loading<'_, D> {
         let Found { logs, .. } = &self.found;
         let Some(((base, bytes), earlier)) = logs.split_last() else { return Ok(false) };
         let (base, bytes) = (*base, *bytes);
-        // Something earlier must be built again, or the end lies elsewhere.
-        if self.from != earlier.len() || end < base {
+        // Something earlier must be built again, the end lies elsewhere, or the file is not ours alone.
+        if self.from != earlier.len() || end < base || is_shared(&files_of(&self.log.dir, base, FileKind::Log))? {
             return Ok(false);
         }
         let closed = earlier.iter().map(|(base, bytes)| Closed { base: *base, bytes: *bytes }).collect();

@@ -58,7 +58,7 @@ pub fn run(path: &Path, lock_fds: &[i32]) -> Result<(), SurgeryError> {
     tell(&plan, partitions)
 }
 
-fn read(path: &Path) -> Result<HandOverPlan, SurgeryError> {
+pub(super) fn read(path: &Path) -> Result<HandOverPlan, SurgeryError> {
     let failed = |why: String| SurgeryError::Plan { path: path.to_owned(), why };
     let mut bytes = Vec::new();
     let read =
@@ -196,17 +196,28 @@ async fn worker(
 }
 
 fn tell(plan: &HandOverPlan, partitions: Vec<HandedPartition>) -> Result<(), SurgeryError> {
+    say(plan, partitions, |each| {
+        if plan.dry_run {
+            let (records, bytes) = (each.beyond_records, each.beyond_bytes);
+            return format!("{records} records ({bytes} bytes) would be thrown away");
+        }
+        let place = if plan.undo { Place::Data } else { Place::Broker };
+        let verb = place.verb(each.was_done);
+        format!("{verb}, log start {}, log end {}", each.log_start_offset, each.end_offset)
+    })
+}
+
+/// Says what became of each partition: to a terminal in words, else as a result.
+pub(super) fn say(
+    plan: &HandOverPlan,
+    partitions: Vec<HandedPartition>,
+    in_words: impl Fn(&HandedPartition) -> String,
+) -> Result<(), SurgeryError> {
     let mut out = io::stdout().lock();
     let written = if out.is_terminal() {
         partitions.iter().try_for_each(|each| {
             let name = names::partition_dir(&each.topic, each.index);
-            if plan.dry_run {
-                let (records, bytes) = (each.beyond_records, each.beyond_bytes);
-                return writeln!(out, "{name}: {records} records ({bytes} bytes) would be thrown away");
-            }
-            let place = if plan.undo { Place::Data } else { Place::Broker };
-            let verb = place.verb(each.was_done);
-            writeln!(out, "{name}: {verb}, log start {}, log end {}", each.log_start_offset, each.end_offset)
+            writeln!(out, "{name}: {}", in_words(each))
         })
     } else {
         let mirror_name = plan.mirror_name.clone();

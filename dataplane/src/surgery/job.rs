@@ -246,7 +246,12 @@ impl Job {
         Ok(Done { untouched: as_left && self.batches.is_empty(), ..Done::of(&log, 0, is_back && as_left) })
     }
 
-    fn spec(&self, directory: &Path, recovery_point: i64) -> LogSpec {
+    /// What its log is as it was left.
+    pub(super) fn done<D: Disk>(&self, log: &PartitionLog<D>) -> Done {
+        Done::of(log, 0, false)
+    }
+
+    pub(super) fn spec(&self, directory: &Path, recovery_point: i64) -> LogSpec {
         LogSpec {
             token: 0,
             data_dir: directory.to_owned(),

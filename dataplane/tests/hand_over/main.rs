@@ -1,6 +1,7 @@
 //! A pass proves: `twinlog-dataplane hand-over`, killed at any of its steps and run again, leaves the files that an undisturbed run leaves;
 //! so does taking back, which gives back the files that were handed over; and what it must not touch, it refuses by name.
 
+mod clone;
 mod reclaim;
 
 use std::collections::BTreeMap;
@@ -80,10 +81,14 @@ impl Room {
     }
 
     fn run(&self, plan: &HandOverPlan, kill_at: Option<&str>, more: &[&str]) -> Output {
+        self.run_as("hand-over", plan, kill_at, more)
+    }
+
+    fn run_as(&self, verb: &str, plan: &HandOverPlan, kill_at: Option<&str>, more: &[&str]) -> Output {
         let file = self.dir.path().join("plan");
         fs::write(&file, plan::encode(plan).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_twinlog-dataplane"));
-        command.arg("hand-over").arg(file).args(more).env_remove(steps::VARIABLE);
+        command.arg(verb).arg(file).args(more).env_remove(steps::VARIABLE);
         if let Some(step) = kill_at {
             command.env(steps::VARIABLE, step);
         }
@@ -91,7 +96,15 @@ impl Room {
     }
 
     fn done(&self, plan: &HandOverPlan) -> HandOverResult {
-        let out = self.run(plan, None, &[]);
+        self.done_as("hand-over", plan)
+    }
+
+    fn cloned(&self, plan: &HandOverPlan) -> HandOverResult {
+        self.done_as("clone", plan)
+    }
+
+    fn done_as(&self, verb: &str, plan: &HandOverPlan) -> HandOverResult {
+        let out = self.run_as(verb, plan, None, &[]);
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         plan::decode_result(&out.stdout).unwrap()
     }

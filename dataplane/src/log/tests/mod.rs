@@ -1,5 +1,6 @@
 //! What a log promises, against files that a stock broker wrote and against disks that fail.
 
+mod clone;
 mod cutting;
 mod faulty;
 mod golden;
