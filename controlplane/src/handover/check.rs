@@ -1,26 +1,23 @@
 //! What the started broker serves, asked as any client would, held against what was handed over.
 
+mod asking;
 mod batches;
 mod groups;
 
+use asking::Asking;
+use batches::Wanted;
+
 use crate::cli::Failure;
-use crate::client::{Client, ClientError};
 use crate::handover::journal::{Journal, Partition, Topic};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use twinlog_proto::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
-/// How often a broker that has just started is asked again.
-const POLL: Duration = Duration::from_millis(100);
-/// Time for every partition to have a leader, and for coordinators to have read their topics.
-const SETTLE_TIME_MAX: Duration = Duration::from_secs(120);
 /// ListOffsets: the log start.
 const EARLIEST: i64 = -2;
 /// ListOffsets: the log end, or the last stable offset.
@@ -50,6 +47,9 @@ pub struct Checked {
     pub equal_offsets: usize,
     /// Those that were there and went on since then.
     pub advanced_offsets: usize,
+    /// Those that nothing is compared with: more were handed over than are written down one by one. Only that none lies beyond the end
+    /// of its log is known of them.
+    pub uncompared_offsets: usize,
     /// "Appending N bootstrap record(s)" in the broker's output; `None` when the output does not say.
     pub bootstrap_records: Option<usize>,
 }
@@ -76,40 +76,33 @@ pub struct Row {
     pub last_mirrored_offset: i64,
 }
 
-/// Asks the broker at `address`; what was written down of groups lies in `state`.
+/// Asks the broker at `address`; what was written down of groups lies in `state`. Its clients come first: see `check/asking.rs`.
 ///
 /// # Errors
 /// When it does not answer.
 pub fn check(journal: &Journal, state: &Path, address: &str) -> Result<Checked, Failure> {
-    let mut client = Client::connect(address).map_err(unasked)?;
+    let mut broker = Asking::begin(address)?;
     let mut checked = Checked::default();
-    let metadata = settled(&mut client, journal, &mut checked)?;
+    // A broker takes over its partitions one after the other once it serves, some milliseconds each.
+    let ends = list(&mut broker, journal, LATEST, READ_UNCOMMITTED)?;
+    let metadata = settled(&mut broker, journal, &mut checked)?;
     identities(journal, &metadata, &mut checked);
-    offsets(&mut client, journal, &metadata, &mut checked)?;
-    for topic in &journal.topics {
-        for partition in &topic.partitions {
-            samples(&mut client, topic, partition, &mut checked)?;
-        }
-    }
-    groups::check(&mut client, journal, state, &mut checked)?;
+    offsets(&mut broker, journal, &ends, &mut checked)?;
+    samples(&mut broker, journal, &mut checked)?;
+    groups::check(&mut broker, journal, state, &mut checked)?;
     directories(journal, &mut checked);
     output(journal, &mut checked);
     checked.ok = checked.failures.is_empty();
     Ok(checked)
 }
 
-fn unasked(cause: ClientError) -> Failure {
-    Failure::new("the broker cannot be asked", cause, "look into its output, then run the same command again")
-}
-
 /// Metadata once every partition has a leader, or when time is up.
-fn settled(client: &mut Client, journal: &Journal, checked: &mut Checked) -> Result<MetadataResponse, Failure> {
+fn settled(broker: &mut Asking, journal: &Journal, checked: &mut Checked) -> Result<MetadataResponse, Failure> {
     let wanted = |topic: &Topic| MetadataRequestTopic { name: Some(topic.topic.clone()), ..Default::default() };
-    let begun = Instant::now();
+    let topics = Some(journal.topics.iter().map(wanted).collect());
+    let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
     loop {
-        let topics = Some(journal.topics.iter().map(wanted).collect());
-        let request = MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() };
-        let answer = client.ask(&request).map_err(unasked)?;
+        let answer = broker.ask(&request)?;
         let mut missing = Vec::new();
         for topic in &answer.topics {
             let name = topic.name.as_deref().unwrap_or_default();
@@ -122,11 +115,10 @@ fn settled(client: &mut Client, journal: &Journal, checked: &mut Checked) -> Res
         if missing.is_empty() {
             return Ok(answer);
         }
-        if begun.elapsed() >= SETTLE_TIME_MAX {
+        if !broker.wait() {
             checked.failures.extend(missing);
             return Ok(answer);
         }
-        sleep(POLL);
     }
 }
 
@@ -168,30 +160,44 @@ fn identities(journal: &Journal, metadata: &MetadataResponse, checked: &mut Chec
 
 type Offsets = BTreeMap<(String, i32), Result<i64, ErrorCode>>;
 
-/// The offsets once the broker leads every partition itself, or when time is up: the controller says so a little earlier.
-fn list(client: &mut Client, journal: &Journal, timestamp: i64, isolation_level: i8) -> Result<Offsets, Failure> {
-    let begun = Instant::now();
-    loop {
-        let offsets = list_now(client, journal, timestamp, isolation_level)?;
-        let moving = offsets.values().any(|found| found.as_ref().is_err_and(|code| code.is_retriable()));
-        if !moving || begun.elapsed() >= SETTLE_TIME_MAX {
-            return Ok(offsets);
+/// The offsets once the broker leads every partition itself, or when time is up: the controller says so a little earlier. Until then one
+/// partition at a time is asked for.
+fn list(broker: &mut Asking, journal: &Journal, timestamp: i64, isolation_level: i8) -> Result<Offsets, Failure> {
+    let of_topic = |t: &Topic| t.partitions.iter().map(|p| (t.topic.clone(), p.partition)).collect::<Vec<_>>();
+    let mut waiting: Vec<(String, i32)> = journal.topics.iter().flat_map(of_topic).collect();
+    let mut offsets = Offsets::new();
+    let is_later = |found: &Result<i64, ErrorCode>| found.as_ref().is_err_and(|code| code.is_retriable());
+    while let Some(one) = waiting.last() {
+        let first = list_now(broker, std::slice::from_ref(one), timestamp, isolation_level)?;
+        if first.values().any(is_later) && broker.wait() {
+            continue;
         }
-        sleep(POLL);
+        let now = list_now(broker, &waiting, timestamp, isolation_level)?;
+        // Those that it says nothing of are not there, which is told as such.
+        waiting.retain(|key| now.get(key).is_some_and(is_later));
+        offsets.extend(now);
+        if !waiting.is_empty() && !broker.wait() {
+            break;
+        }
     }
+    Ok(offsets)
 }
 
-fn list_now(client: &mut Client, journal: &Journal, timestamp: i64, isolation_level: i8) -> Result<Offsets, Failure> {
-    let partition =
-        |p: &Partition| ListOffsetsPartition { partition_index: p.partition, timestamp, ..Default::default() };
-    let topic = |t: &Topic| ListOffsetsTopic {
-        name: t.topic.clone(),
-        partitions: t.partitions.iter().map(partition).collect(),
-    };
-    let topics = journal.topics.iter().map(topic).collect();
-    let answer = client
-        .ask(&ListOffsetsRequest { replica_id: -1, isolation_level, topics, ..Default::default() })
-        .map_err(unasked)?;
+fn list_now(
+    broker: &mut Asking,
+    of: &[(String, i32)],
+    timestamp: i64,
+    isolation_level: i8,
+) -> Result<Offsets, Failure> {
+    let mut topics: Vec<ListOffsetsTopic> = Vec::new();
+    for (name, partition_index) in of {
+        let partition = ListOffsetsPartition { partition_index: *partition_index, timestamp, ..Default::default() };
+        match topics.last_mut().filter(|topic| topic.name == *name) {
+            Some(topic) => topic.partitions.push(partition),
+            None => topics.push(ListOffsetsTopic { name: name.clone(), partitions: vec![partition] }),
+        }
+    }
+    let answer = broker.ask(&ListOffsetsRequest { replica_id: -1, isolation_level, topics, ..Default::default() })?;
     let mut offsets = Offsets::new();
     for topic in answer.topics {
         for p in topic.partitions {
@@ -203,15 +209,9 @@ fn list_now(client: &mut Client, journal: &Journal, timestamp: i64, isolation_le
 }
 
 /// Log start, log end and last stable offset. Clients may have begun to write: the log may be longer than what was handed over.
-fn offsets(
-    client: &mut Client,
-    journal: &Journal,
-    _metadata: &MetadataResponse,
-    checked: &mut Checked,
-) -> Result<(), Failure> {
-    let starts = list(client, journal, EARLIEST, READ_UNCOMMITTED)?;
-    let ends = list(client, journal, LATEST, READ_UNCOMMITTED)?;
-    let stable = list(client, journal, LATEST, READ_COMMITTED)?;
+fn offsets(broker: &mut Asking, journal: &Journal, ends: &Offsets, checked: &mut Checked) -> Result<(), Failure> {
+    let starts = list(broker, journal, EARLIEST, READ_UNCOMMITTED)?;
+    let stable = list(broker, journal, LATEST, READ_COMMITTED)?;
     let planned: BTreeMap<(&str, i32), &Partition> = journal
         .topics
         .iter()
@@ -233,7 +233,7 @@ fn offsets(
             }
         };
         row.log_start_offset = get(&starts, "log start");
-        row.log_end_offset = get(&ends, "log end");
+        row.log_end_offset = get(ends, "log end");
         row.last_stable_offset = get(&stable, "last stable offset");
         let Some(wanted) = planned.get(&(row.topic.as_str(), row.partition)) else { continue };
         let end = wanted.end_offset.unwrap_or(wanted.last_mirrored_offset);
@@ -251,19 +251,33 @@ fn offsets(
     Ok(())
 }
 
-fn samples(client: &mut Client, topic: &Topic, partition: &Partition, checked: &mut Checked) -> Result<(), Failure> {
-    let id: Uuid = topic.topic_id.parse().unwrap_or_default();
-    for sample in &partition.samples {
-        // Records before the log start within the first batch are not served, so the batch is asked for by its last offset.
-        let at = sample.last_offset.max(partition.log_start_offset);
-        let found = batches::first_at(client, (&topic.topic, id, partition.partition), at).map_err(unasked)?;
+/// The first and the last batch of every partition.
+fn samples(broker: &mut Asking, journal: &Journal, checked: &mut Checked) -> Result<(), Failure> {
+    let (mut wanted, mut samples) = (Vec::new(), Vec::new());
+    let most = journal.topics.iter().flat_map(|t| &t.partitions).map(|p| p.samples.len()).max().unwrap_or(0);
+    // The first of all partitions, then the second: a request holds one of each.
+    for at in 0..most {
+        for topic in &journal.topics {
+            let id: Uuid = topic.topic_id.parse().unwrap_or_default();
+            for partition in &topic.partitions {
+                let Some(sample) = partition.samples.get(at) else { continue };
+                // Records before the log start within the first batch are not served, so the batch is asked for by its last offset.
+                let offset = sample.last_offset.max(partition.log_start_offset);
+                let (topic, size_bytes) = (topic.topic.as_str(), sample.size_bytes);
+                wanted.push(Wanted { topic, id, partition: partition.partition, offset, size_bytes });
+                samples.push(sample);
+            }
+        }
+    }
+    let found = batches::fetch(broker, &wanted)?;
+    for ((of, sample), found) in wanted.iter().zip(samples).zip(found) {
+        let (name, offset) = (format!("{}-{}", of.topic, of.partition), of.offset);
         match found {
-            Ok(found) if found == *sample => checked.compared_batches += 1,
-            Ok(found) => checked.failures.push(format!(
-                "{}-{}: the batch at offset {at} is {found:?}, and {sample:?} was handed over",
-                topic.topic, partition.partition
-            )),
-            Err(why) => checked.failures.push(format!("{}-{}: offset {at}: {why}", topic.topic, partition.partition)),
+            Ok(found) if sample.is(&found) => checked.compared_batches += 1,
+            Ok(found) => checked
+                .failures
+                .push(format!("{name}: the batch at offset {offset} is {found:?}, and {sample:?} was handed over")),
+            Err(why) => checked.failures.push(format!("{name}: offset {offset}: {why}")),
         }
     }
     Ok(())

@@ -40,11 +40,24 @@ pub struct Sample {
     pub last_offset: i64,
     /// CRC-32C as it stands in the batch.
     pub crc: u32,
+    /// Its size; 0 when it was not written down.
+    #[serde(default)]
+    pub size_bytes: u32,
+}
+
+impl Sample {
+    /// Whether `found` is this batch.
+    #[must_use]
+    pub fn is(&self, found: &Self) -> bool {
+        let size_bytes = if self.size_bytes == 0 { found.size_bytes } else { self.size_bytes };
+        Self { size_bytes, ..*self } == *found
+    }
 }
 
 impl From<&BatchHeader> for Sample {
     fn from(header: &BatchHeader) -> Self {
-        Self { base_offset: header.base_offset, last_offset: header.last_offset(), crc: header.crc }
+        let size_bytes = u32::try_from(header.size_bytes()).unwrap_or(u32::MAX);
+        Self { base_offset: header.base_offset, last_offset: header.last_offset(), crc: header.crc, size_bytes }
     }
 }
 

@@ -168,8 +168,8 @@ impl OffsetsLog {
         }
     }
 
-    /// What every group would be answered, once everything has ended; none when that is more than is told.
-    pub(super) fn committed(&mut self, clamped: &[ClampedOffset]) -> Option<Vec<CommittedOffset>> {
+    /// What every group would be answered, once everything has ended, as far as it is told; and whether there is more.
+    pub(super) fn committed(&mut self, clamped: &[ClampedOffset]) -> (Vec<CommittedOffset>, bool) {
         for changed in clamped {
             let name = (changed.group.clone(), changed.topic.clone(), changed.partition);
             if let Some(committed) = self.committed.get_mut(&name) {
@@ -184,7 +184,7 @@ impl OffsetsLog {
             offset,
             leader_epoch,
         };
-        (!self.is_more).then(|| all.map(told).collect())
+        (all.map(told).collect(), self.is_more)
     }
 
     /// The offsets that are not as they must be, with the partition of `__consumer_offsets` that holds them.

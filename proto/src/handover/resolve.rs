@@ -125,8 +125,10 @@ pub struct Resolution {
     pub completed: Vec<CompletedId>,
     /// The offsets that are changed.
     pub clamped: Vec<ClampedOffset>,
-    /// All offsets of groups in these partitions, those that are changed as they become; none when they are too many to be told.
-    pub committed: Option<Vec<CommittedOffset>>,
+    /// Offsets of groups in these partitions, those that are changed as they become.
+    pub committed: Vec<CommittedOffset>,
+    /// There are more of them than are told one by one.
+    pub is_more_committed: bool,
     /// The highest producer id that was seen; -1 none.
     pub highest_producer_id: i64,
 }
@@ -332,7 +334,7 @@ impl Resolver {
                 out.clamped.push(clamped);
             }
         }
-        out.committed = offsets.committed(&out.clamped);
+        (out.committed, out.is_more_committed) = offsets.committed(&out.clamped);
         out.appended = appended.into_values().collect();
         Ok(out)
     }

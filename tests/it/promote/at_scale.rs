@@ -34,7 +34,7 @@ fn handing_over_a_thousand_partitions_takes_little_longer_than_a_start_with_them
     site.cli(&["topics", "start", "dr", "--include", "bench-.*"]).done();
     until("the mirror has everything", LIMIT, || has_everything(&site));
     let node = Broker::prepare(Spec::new(scratch.path().join("node")).unformatted());
-    let mut oracle = Oracle::start();
+    let mut oracle = client_that_has_run(&scratch.path().join("other"));
     let start = node.start_command();
 
     let begun = Instant::now();
@@ -67,6 +67,17 @@ fn handing_over_a_thousand_partitions_takes_little_longer_than_a_start_with_them
     );
     eprintln!("{figures}");
     assert!(ratio <= RATIO_MAX, "{figures}");
+}
+
+/// A client that has produced before, somewhere else: those that wait for a broker are no new processes, and the second figure has one
+/// that ran before anyway.
+fn client_that_has_run(dir: &Path) -> Oracle {
+    let mut other = Broker::start(Spec::new(dir));
+    let mut oracle = Oracle::start();
+    oracle.create(&other.address(), "other", 1, &json!({}));
+    oracle.produce(&other.address(), "other", json!({"count": 1}));
+    other.stop();
+    oracle
 }
 
 fn has_everything(site: &Site) -> Result<(), String> {

@@ -187,6 +187,17 @@ fn what_nobody_knows_is_not_told_as_nothing() {
 }
 
 #[test]
+fn offsets_of_groups_that_will_not_be_compared_are_told() {
+    let is_told = |is_more_committed| {
+        let judged = judged(|facts| {
+            facts.resolution.as_mut().into_iter().for_each(|found| found.is_more_committed = is_more_committed);
+        });
+        judged.warnings.iter().any(|found| found.what.contains("not compared"))
+    };
+    assert!(is_told(true) && !is_told(false));
+}
+
+#[test]
 fn producer_ids_begin_above_all_that_were_seen() {
     let judged = judged(|facts| {
         let producer = ProducerEntry {

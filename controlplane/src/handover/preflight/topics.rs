@@ -196,6 +196,15 @@ pub(super) fn risks(
             ));
         }
     }
+    if let Some(told) = facts.resolution.as_ref().ok().filter(|resolution| resolution.is_more_committed) {
+        warnings.push(Finding::new(
+            format!(
+                "there are more than {} offsets of groups; of the others it is not compared after the start whether they came along",
+                told.committed.len()
+            ),
+            "compare them yourself with `kafka-consumer-groups --describe` where they matter; they come along in the files as all do",
+        ));
+    }
     let open = facts.resolution.as_ref().map_or(0, |resolution| resolution.transactions.len());
     if open > 0 {
         warnings.push(Finding::new(

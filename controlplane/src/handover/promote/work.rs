@@ -97,8 +97,9 @@ impl HandOver {
             topics.push(of_topic);
         }
         self.journal.topics = topics;
-        let committed = facts.resolution.as_ref().ok().and_then(|resolution| resolution.committed.as_deref());
-        offsets::save(&self.order.state, &self.journal.mirror, committed)?;
+        if let Ok(resolution) = &facts.resolution {
+            offsets::save(&self.order.state, &self.journal.mirror, resolution)?;
+        }
         self.journal.next_producer_id = preflight::next_producer_id(&facts);
         self.write_plan(&HandOverPlan {
             mirror_name: self.journal.mirror.clone(),

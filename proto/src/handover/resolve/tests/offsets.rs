@@ -47,7 +47,7 @@ impl Offsets {
 
     /// What the group is answered, if anything, with the topic's log ending at 90.
     fn committed(self) -> Option<(i64, i32)> {
-        let found = self.resolved(&[end("orders", 90, Vec::new())], &[]).committed.unwrap();
+        let found = self.resolved(&[end("orders", 90, Vec::new())], &[]).committed;
         assert!(found.len() <= 1, "{found:?}");
         found.first().map(|committed| (committed.offset, committed.leader_epoch))
     }
@@ -67,7 +67,7 @@ impl Offsets {
         for ((version, value), clamped) in written.iter().zip(&found.clamped) {
             assert_eq!((value.offset, value.leader_epoch, value.metadata.as_str()), (clamped.to, -1, "m"));
             assert!(*version < 4 || value.topic_id == TOPIC_ID, "the id stays");
-            let answered = found.committed.iter().flatten().map(|committed| (committed.offset, committed.leader_epoch));
+            let answered = found.committed.iter().map(|committed| (committed.offset, committed.leader_epoch));
             assert_eq!(answered.collect::<Vec<_>>(), [(clamped.to, -1)]);
         }
         found.clamped
@@ -161,4 +161,28 @@ fn an_offset_may_be_that_of_the_end_with_the_markers() {
     let found = resolver.resolve(NOW_MS).unwrap();
     // The offset stays, but by its epoch a consumer would be sent back behind the marker.
     assert_eq!((changes(&found.clamped), found.clamped[0].leader_epoch), (vec![(91, 91)], 3));
+}
+
+#[test]
+fn offsets_that_are_too_many_are_told_in_part_and_said_to_be_more() {
+    let of = |groups: std::ops::Range<usize>| {
+        let mut log = Offsets::default();
+        for first in groups.clone().step_by(1000) {
+            let last = groups.end.min(first + 1000);
+            let records: Vec<_> = (first..last)
+                .map(|group| {
+                    let key = OffsetCommitKey { group: group.to_string(), topic: "orders".into(), partition: 0 };
+                    let value = OffsetCommitValue { offset: 7, leader_epoch: 3, ..Default::default() };
+                    (offsets::encode_key(1, &key).unwrap(), offsets::encode_value(3, &value).unwrap())
+                })
+                .collect();
+            let header = plain::header(log.1, 1, 0, 1000);
+            plain::encode(&mut log.0, header, records.iter().map(|(key, value)| (Some(&key[..]), Some(&value[..]))));
+            log.1 += records.len() as i64;
+        }
+        let found = log.resolved(&[end("orders", 90, Vec::new())], &[]);
+        (found.committed.len(), found.is_more_committed)
+    };
+    assert_eq!(of(0..200_000), (200_000, false));
+    assert_eq!(of(0..200_001), (200_000, true));
 }
