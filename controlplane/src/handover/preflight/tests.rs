@@ -104,7 +104,7 @@ fn what_lacks_nothing_is_not_blocked_and_says_what_would_be_lost() {
 #[test]
 fn what_would_go_wrong_blocks_with_a_remedy() {
     type Change = (&'static str, fn(&mut Facts));
-    let changes: [Change; 12] = [
+    let changes: [Change; 13] = [
         ("is used by another process", |f| f.node.log_dirs[1].is_locked = true),
         ("data directory of the mirror", |f| f.node.log_dirs[0].is_data = true),
         ("no broker starts", |f| f.node.log_dirs[0].foreign = vec!["odd".into()]),
@@ -116,6 +116,9 @@ fn what_would_go_wrong_blocks_with_a_remedy() {
         ("another file system", |f| f.node.log_dirs.iter_mut().for_each(|dir| dir.device = 2)),
         ("no roles", |f| f.node.problems.push(Problem::new("process.roles", "no roles", "set them"))),
         ("handed over to other", |f| f.topics[0].handed_over_to = Some("other".into())),
+        ("applies none of the topic's settings", |f| {
+            f.topics[0].configs.insert("remote.storage.enable".into(), "true".into());
+        }),
         ("torn", |f| f.topics[0].partitions[0].files = Err("torn".into())),
         ("partition.metadata is missing", |f| f.topics[0].partitions[0].files.as_mut().unwrap().topic_id = None),
         ("mirroring ended at 95", |f| {

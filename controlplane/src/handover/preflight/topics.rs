@@ -25,6 +25,17 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
                 "wait until its source was asked, or leave it out with --topic",
             ));
         }
+        if topic.configs.get("remote.storage.enable").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            blockers.push(Finding::new(
+                format!(
+                    "topic {} is in remote storage (remote.storage.enable=true): a broker without one applies none of the topic's settings, \
+                     and deletes as its own retention says",
+                    topic.name
+                ),
+                "hand it over as a local topic: set remote.storage.enable=false on it here (`kafka-configs --alter --entity-type topics` \
+                 with the address of `twinlog up`), or leave it out with --topic",
+            ));
+        }
         topic.partitions.iter().for_each(|partition| self::partition(topic, partition, blockers, warnings));
     }
     let has = |name: &str| facts.topics.iter().any(|topic| topic.name == name);
