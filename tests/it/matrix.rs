@@ -2,8 +2,11 @@
 //! may get lost, a column for each release and way to hand over. A pass proves: every cell is as expected, and as docs/fidelity.md says.
 //! `make test` runs two columns, `make matrix` all, and writes the document.
 
+mod afterwards;
+mod clients;
 mod column;
 mod expected;
+mod goes_on;
 mod rows;
 mod source;
 mod table;
@@ -28,6 +31,11 @@ fn run(column: Column, command: &str) -> Run {
     let begun = Instant::now();
     let mut world = World::handed_over(column);
     rows::read(&mut world);
+    let (boot, source) = (world.source.boot.clone(), &mut world.source.broker);
+    let retained = afterwards::retained(&mut world.oracle, &boot);
+    source.stop();
+    goes_on::read(&mut world);
+    afterwards::read(&mut world, retained);
     let cells = std::mem::take(&mut world.cells);
     drop(world);
     let seconds = begun.elapsed().as_secs();
@@ -62,6 +70,11 @@ fn holds(name: &str) {
 #[test]
 fn a_standby_of_the_newest_release_keeps_what_the_table_says() {
     holds("4.4.0 standby");
+}
+
+#[test]
+fn a_standby_of_the_oldest_release_keeps_what_the_table_says() {
+    holds("4.0.2 standby");
 }
 
 #[test]

@@ -72,13 +72,13 @@ final class Produce {
         int keys = ask.path("keys").asInt(1000);
         boolean mixed = ask.path("mixed").asBoolean(false);
         boolean nullKeys = ask.path("nullKeys").asBoolean(mixed);
-        byte[] key = keys == 0 || nullKeys && number % NULL_KEY_EVERY == 3 ? null : ("key-" + number % keys).getBytes(StandardCharsets.UTF_8);
+        byte[] key = keys == 0 || nullKeys && number % NULL_KEY_EVERY == 3 ? null : (ask.path("keyPrefix").asText("key-") + number % keys).getBytes(StandardCharsets.UTF_8);
         byte[] value = mixed && number % TOMBSTONE_EVERY == 5 ? null : value(ask, random, number);
         Long time = ask.has("time") ? ask.get("time").asLong() + number * ask.path("timeStep").asLong(1) : null;
         return new ProducerRecord<>(ask.get("topic").asText(), partition, time, key, value, mixed ? headers(number) : List.of());
     }
 
-    // {topic, partitions|partition, count, perBatch, codec, idempotent, valueBytes, incompressible, keys, mixed, nullKeys, seed, time, timeStep,
+    // {topic, partitions|partition, count, perBatch, codec, idempotent, valueBytes, incompressible, keys, keyPrefix, mixed, nullKeys, seed, time, timeStep,
     //  batchBytes, txn, end: commit|abort|open, keep: the name under which this producer goes on} -> [{partition, first, last}]
     static JsonNode produce(JsonNode ask) throws Exception {
         String kept = ask.path("keep").asText("");

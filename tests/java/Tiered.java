@@ -10,6 +10,8 @@ import java.util.Optional;
 import org.apache.kafka.server.log.remote.storage.LogSegmentData;
 import org.apache.kafka.server.log.remote.storage.RemoteLogSegmentMetadata;
 import org.apache.kafka.server.log.remote.storage.RemoteLogSegmentMetadata.CustomMetadata;
+import org.apache.kafka.server.log.remote.storage.RemoteResourceNotFoundException;
+import org.apache.kafka.server.log.remote.storage.RemoteStorageException;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageManager;
 
 public final class Tiered implements RemoteStorageManager {
@@ -41,7 +43,8 @@ public final class Tiered implements RemoteStorageManager {
         }
     }
 
-    private InputStream open(Path path, long from) {
+    private InputStream open(Path path, long from) throws RemoteStorageException {
+        if (!Files.exists(path)) throw new RemoteResourceNotFoundException(path.toString());
         try {
             InputStream in = Files.newInputStream(path);
             in.skipNBytes(from);
@@ -51,11 +54,11 @@ public final class Tiered implements RemoteStorageManager {
         }
     }
 
-    @Override public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int start) {
+    @Override public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int start) throws RemoteStorageException {
         return open(file(segment, "log"), start);
     }
 
-    @Override public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int start, int end) {
+    @Override public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int start, int end) throws RemoteStorageException {
         try (InputStream in = open(file(segment, "log"), start)) {
             return new java.io.ByteArrayInputStream(in.readNBytes(end - start + 1));
         } catch (IOException e) {
@@ -63,7 +66,7 @@ public final class Tiered implements RemoteStorageManager {
         }
     }
 
-    @Override public InputStream fetchIndex(RemoteLogSegmentMetadata segment, IndexType type) {
+    @Override public InputStream fetchIndex(RemoteLogSegmentMetadata segment, IndexType type) throws RemoteStorageException {
         return open(file(segment, type.name()), 0);
     }
 

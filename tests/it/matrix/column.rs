@@ -78,6 +78,25 @@ rows! {
     LeaderEpochs, "leader epochs", "the epoch of every record as a consumer gets it, and the epoch history in the folder; the broker's own epoch is above all of them";
     TopicIds, "topic ids", "as a client is told, and in the folder";
     Timestamps, "timestamps", "digest over offset, timestamp and its type, key, value and headers of every record; lookups by time and of the largest timestamp";
+    Gaps, "compacted gaps", "a topic that the source's cleaner went over: the same records at the same offsets, and as many missing";
+    LogStart, "log start inside a batch", "a topic whose records were deleted up to the middle of a batch: the next record is the first that anybody gets";
+    Aborted, "aborted transactions", "what a reader of committed records gets, against what one of all gets";
+    Open, "open transactions", "the last stable offset, and what a reader of committed records gets, of a transaction that was open at the hand-over";
+    Idempotent, "idempotent producer goes on", "a producer that lives on when the source is gone: its next record follows, under the same producer id and epoch, with the next sequence";
+    Transactional, "transactional.id goes on", "the next transaction of a producer that lives on, and of another process with the id of the open transaction: committed, under the same producer id";
+    Fresh, "new producers", "many new idempotent producers, a record each, as many as had written so at the source: each acknowledged offset is behind the log end, and the record is there";
+    Classic, "group offsets, classic", "a group of the classic protocol: its offset with epoch and note, and the first record that its next member gets";
+    Consumer, "group offsets, consumer", "the same of a group of the consumer protocol";
+    Share, "group offsets, share", "a share group goes on with the records that nobody had accepted at the source, each once";
+    HigherEpoch, "committed higher epoch", "a group whose committed offset has the source's highest leader epoch reads on, commits, begins again and reads on";
+    Configs, "topic configs", "the settings that were made on the topics";
+    Acls, "ACLs", "all access rules";
+    Quotas, "quotas", "all client quotas";
+    Unclean, "unclean start afterwards", "the broker is killed after clients wrote to it, and started again: all that was mirrored and all that it acknowledged is there";
+    Cleaner, "cleaner afterwards", "the broker's cleaner goes over the mirrored topic: of every key the last record is left, at its offset";
+    Retention, "retention afterwards", "retention by time moves the log start to where the source's own retention moves it";
+    Follower, "second broker added", "a stock broker joins, is given a replica of every topic, and gets in sync: its batches and epochs are the first one's";
+    Tiered, "tiered storage", "a hand-over of a topic whose old segments are in remote storage at the source; after the remedy, which makes it a local one, the broker has all of its records and settings";
 }
 
 /// What became of a row.
@@ -87,6 +106,10 @@ pub(super) enum Cell {
     Kept,
     /// Not as it was, and how.
     Changed(String),
+    /// Not taken along, and why.
+    Refused(String),
+    /// There is nothing of that kind in the release.
+    Absent(String),
     /// Something else than any table may say; never expected.
     Wrong(String),
 }
@@ -96,6 +119,8 @@ impl fmt::Display for Cell {
         match self {
             Self::Kept => f.write_str("kept"),
             Self::Changed(how) => write!(f, "changed: {how}"),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::Absent(why) => write!(f, "none: {why}"),
             Self::Wrong(how) => write!(f, "WRONG: {how}"),
         }
     }
@@ -107,6 +132,8 @@ impl Cell {
         match text.split_once(": ") {
             None => (text == "kept").then_some(Self::Kept),
             Some(("changed", how)) => Some(Self::Changed(how.to_owned())),
+            Some(("refused", why)) => Some(Self::Refused(why.to_owned())),
+            Some(("none", why)) => Some(Self::Absent(why.to_owned())),
             Some(_) => None,
         }
     }

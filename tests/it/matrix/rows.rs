@@ -1,10 +1,10 @@
 //! Rows that are read before anybody writes to the broker that took over.
 
 use super::column::{Cell, Row};
-use super::source::seen;
+use super::source::{TIERED, TRIMMED_AT, own_settings, seen};
 use super::world::World;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use twinlog_tests::kafka_log::{self, Log, compare};
 
@@ -16,10 +16,21 @@ pub(super) fn read(world: &mut World) {
     world.found(Row::LeaderEpochs, |world| leader_epochs(world, &now));
     world.found(Row::TopicIds, topic_ids);
     world.found(Row::Timestamps, |world| timestamps(world, &now));
+    world.found(Row::Gaps, |world| gaps(world, &now));
+    world.found(Row::LogStart, |world| log_start(world, &now));
+    world.found(Row::Aborted, |world| aborted(world, &now));
+    world.found(Row::Open, open);
+    world.found(Row::Configs, configs);
+    world.found(Row::Acls, |world| {
+        let is = world.oracle.try_ask(&json!({"do": "list-acls", "boot": world.boot}))?;
+        kept(&world.before.acls, &is)
+    });
+    world.found(Row::Quotas, quotas);
+    world.found(Row::Tiered, tiered);
 }
 
 /// A row of what a consumer saw, as `topic-partition`, with the fields `keys`.
-fn fields(seen: &Value, keys: &[&str]) -> BTreeMap<String, Vec<Value>> {
+pub(super) fn fields(seen: &Value, keys: &[&str]) -> BTreeMap<String, Vec<Value>> {
     let mut all = BTreeMap::new();
     for (level, rows) in seen.as_array().into_iter().flatten().enumerate() {
         for row in rows.as_array().into_iter().flatten() {
@@ -70,10 +81,9 @@ fn leader_epochs(world: &mut World, now: &Value) -> Result<Cell, String> {
     let told = world.oracle.ask(&json!({"do": "describe", "boot": world.boot, "topics": topics}));
     let mut highest = 0;
     for extent in &world.before.extents {
-        let mut history = epochs(&world.source.broker.partition_dir(&extent.topic, extent.partition))?;
-        history.retain(|(_, start)| *start < extent.end); // a leader notes its epoch before it has a record of it
-        let ours = epochs(&world.node.partition_dir(&extent.topic, extent.partition))?;
-        if ours.get(..history.len()) != Some(&history[..]) {
+        let history = epochs(&world.source.broker.partition_dir(&extent.topic, extent.partition), extent.end)?;
+        let ours = epochs(&world.node.partition_dir(&extent.topic, extent.partition), extent.end)?;
+        if ours != history {
             return Err(format!("{}: the epoch history was {history:?}, is {ours:?}", extent.folder()));
         }
         let last = history.last().map_or(0, |(epoch, _)| *epoch);
@@ -87,13 +97,14 @@ fn leader_epochs(world: &mut World, now: &Value) -> Result<Cell, String> {
     if highest > 0 { Ok(Cell::Kept) } else { Err("the source had one epoch only".to_owned()) }
 }
 
-/// The epoch history of a folder. A follower knows the first epoch from its first batch on, which a cleaner may have left in the middle.
-fn epochs(dir: &Path) -> Result<Vec<(i32, i64)>, String> {
-    let mut history = kafka_log::epoch_file(dir)?;
-    let first = Log::read(dir)?.batches().next().map_or(0, |batch| batch.base);
-    if let Some((_, start)) = history.first_mut() {
-        *start = first.max(*start);
+/// The epoch history of a folder up to an end, each epoch from its first batch on: a leader notes an epoch before it has a record of it, and
+/// a cleaner takes the first ones away, of which a follower that comes later knows nothing.
+pub(super) fn epochs(dir: &Path, end: i64) -> Result<Vec<(i32, i64)>, String> {
+    let (mut history, log) = (kafka_log::epoch_file(dir)?, Log::read(dir)?);
+    for (_, start) in &mut history {
+        *start = log.batches().find(|batch| batch.last >= *start).map_or(i64::MAX, |batch| batch.base.max(*start));
     }
+    history.retain(|(_, start)| *start < end);
     Ok(history)
 }
 
@@ -117,5 +128,112 @@ fn timestamps(world: &mut World, now: &Value) -> Result<Cell, String> {
     match is == world.before.times {
         true => Ok(Cell::Kept),
         false => Err(format!("lookups by time gave {}, give {is}", world.before.times)),
+    }
+}
+
+/// That a list or an object is the same, and not empty.
+fn kept(was: &Value, is: &Value) -> Result<Cell, String> {
+    let empty = was.as_array().is_some_and(Vec::is_empty) || was.as_object().is_some_and(serde_json::Map::is_empty);
+    match !empty && was == is {
+        true => Ok(Cell::Kept),
+        false => Err(format!("was {was}, is {is}")),
+    }
+}
+
+/// What a reader saw of a partition; level 0 is of all records, 1 of committed ones.
+fn of<'s>(seen: &'s Value, level: usize, topic: &str, partition: i32) -> Result<&'s Value, String> {
+    let rows = seen[level].as_array().into_iter().flatten();
+    let found = rows.into_iter().find(|row| row["topic"] == topic && row["partition"] == partition);
+    found.ok_or_else(|| format!("nobody read {topic}-{partition}"))
+}
+
+fn gaps(world: &mut World, now: &Value) -> Result<Cell, String> {
+    let (was, is) = (of(&world.before.seen, 0, "compacted", 0)?, of(now, 0, "compacted", 0)?);
+    let missing = was["last"].as_i64().unwrap_or(-1) + 1 - was["count"].as_i64().unwrap_or(0);
+    if missing <= 0 {
+        return Err(format!("the source has no gaps: {was}"));
+    }
+    let ours = Log::read(&world.node.partition_dir("compacted", 0))?.gaps();
+    let theirs = Log::read(&world.source.broker.partition_dir("compacted", 0))?.gaps();
+    match is["digest"] == was["digest"] && ours == theirs {
+        true => Ok(Cell::Kept),
+        false => Err(format!("{theirs} offsets were missing, are {ours}; was {was}, is {is}")),
+    }
+}
+
+fn log_start(world: &mut World, now: &Value) -> Result<Cell, String> {
+    let is = of(now, 0, "trimmed", 0)?;
+    let first = Log::read(&world.node.partition_dir("trimmed", 0))?.batches().next().map_or(0, |batch| batch.base);
+    match (is["start"].as_i64(), is["first"].as_i64()) {
+        (Some(TRIMMED_AT), Some(TRIMMED_AT)) if first < TRIMMED_AT => Ok(Cell::Kept),
+        _ => Err(format!("wanted {TRIMMED_AT} within the batch that begins at {first}: {is}")),
+    }
+}
+
+/// Readers of committed records get what they got at the source, which is not all there is.
+fn aborted(world: &mut World, now: &Value) -> Result<Cell, String> {
+    for partition in 0..2 {
+        let (all, was) = (of(&world.before.seen, 0, "paid", partition)?, of(&world.before.seen, 1, "paid", partition)?);
+        let is = of(now, 1, "paid", partition)?;
+        let index = Log::read(&world.node.partition_dir("paid", partition))?;
+        let indexed = index.segments.iter().any(|segment| segment.sibling("txnindex").exists());
+        let same = is["digest"] == was["digest"] && is["count"] == was["count"];
+        if !same || all["count"] == was["count"] || !indexed {
+            return Err(format!("paid-{partition}: of {all} committed was {was}, is {is}; indexed: {indexed}"));
+        }
+    }
+    Ok(Cell::Kept)
+}
+
+fn open(world: &mut World) -> Result<Cell, String> {
+    let now = world.oracle.offsets(&world.boot, "paid");
+    let ends: Vec<i64> = world.before.extents.iter().filter(|e| e.topic == "paid").map(|e| e.end).collect();
+    for ((_, end, stable), (was_stable, was_end)) in now.iter().zip(world.before.stable.iter().zip(&ends)) {
+        if was_stable >= was_end {
+            return Err(format!("nothing was open at the source: {:?} of {ends:?}", world.before.stable));
+        }
+        if (end, *stable) != (&(was_end + 1), was_end + 1) {
+            return Err(format!("one marker at {was_end} was to end it: end {end}, stable {stable}"));
+        }
+    }
+    Ok(Cell::Changed(
+        "aborted, by a marker behind the mirrored records; readers of committed records are not held up".to_owned(),
+    ))
+}
+
+fn configs(world: &mut World) -> Result<Cell, String> {
+    let mut missing = BTreeSet::new();
+    for (topic, is) in own_settings(&mut world.oracle, &world.boot) {
+        let (was, is) = (world.before.settings[&topic].as_object(), is.as_object().cloned().unwrap_or_default());
+        let was = was.cloned().unwrap_or_default();
+        let wrong = is.iter().find(|(key, value)| was.get(*key) != Some(value));
+        if let Some((key, value)) = wrong {
+            return Err(format!("{topic}: {key} is {value}, was {:?}", was.get(key)));
+        }
+        missing.extend(was.keys().filter(|key| !is.contains_key(*key)).cloned());
+    }
+    match missing.is_empty() {
+        true => Ok(Cell::Kept),
+        false => Ok(Cell::Changed(format!("left out: {}", missing.into_iter().collect::<Vec<_>>().join(", ")))),
+    }
+}
+
+fn quotas(world: &mut World) -> Result<Cell, String> {
+    let is = world.oracle.try_ask(&json!({"do": "quotas", "boot": world.boot}))?;
+    match is == json!({}) {
+        true => Ok(Cell::Refused("quotas are not mirrored; set them at the node by hand".to_owned())),
+        false => kept(&world.before.quotas, &is),
+    }
+}
+
+/// What was refused at first goes over as a local topic, with its settings.
+fn tiered(world: &mut World) -> Result<Cell, String> {
+    let why = world.tiered.clone()?;
+    let is = world.oracle.try_ask(&json!({"do": "read", "boot": world.boot, "topics": [TIERED]}))?;
+    let own = world.oracle.try_ask(&json!({"do": "own-settings", "boot": world.boot, "topic": TIERED}))?;
+    let faults = world.node.log().lines().filter(|line| line.contains("publishing fault")).count();
+    match is[0] == world.before.tiered && own["retention.ms"] == "-1" && faults == 0 {
+        true => Ok(Cell::Refused(why)),
+        false => Err(format!("was {}, is {is}, with {own}; {faults} faults", world.before.tiered)),
     }
 }

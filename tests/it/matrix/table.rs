@@ -28,7 +28,7 @@ const HEAD: &str = "\
 broker of the same release. A run that finds anything else than the suite expects (`tests/it/matrix/expected.rs`) fails and writes nothing; `make test`
 runs the columns 4.0.2 and 4.4.0 and fails when this file says something else than it expects.
 
-*kept*: as at the source. *changed*: not so, and how. What is not listed here was not looked at.
+*kept*: as at the source. *changed*: not so, and how. *refused*: not taken along, and why. *none*: the release has no such thing.
 ";
 const NOTES: &str = "## Notes";
 const RUNS: &str = "## Runs";

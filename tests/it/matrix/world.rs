@@ -2,30 +2,36 @@
 //! what they look at, once for all of them.
 
 use super::column::{Cell, Column, Mode, Row};
-use super::source::{Before, LIMIT, Source, names};
+use super::source::{self, Before, LIMIT, Source, TIERED, names};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use twinlog_tests::command::twinlog;
+use twinlog_tests::command::{Ran, twinlog};
 use twinlog_tests::house::{House, Site};
-use twinlog_tests::kafka::{Broker, Spec};
+use twinlog_tests::kafka::Broker;
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;
 
 /// A column on its way.
 pub(super) struct World {
+    /// Which.
+    pub(super) column: Column,
     /// The stock client.
     pub(super) oracle: Oracle,
     /// The source, which still runs when the first rows are read.
     pub(super) source: Source,
     /// What its clients saw before.
     pub(super) before: Before,
+    /// Why the topic in remote storage was refused at first.
+    pub(super) tiered: Result<String, String>,
     /// The broker that took over.
     pub(super) node: Broker,
     /// Its address.
     pub(super) boot: String,
     /// What was found so far.
     pub(super) cells: BTreeMap<Row, Cell>,
-    _scratch: tempfile::TempDir,
+    /// Its folder.
+    pub(super) scratch: tempfile::TempDir,
 }
 
 impl World {
@@ -33,21 +39,26 @@ impl World {
     pub(super) fn handed_over(column: Column) -> Self {
         let scratch = place::scratch("matrix");
         let mut oracle = Oracle::start();
-        let source = Source::new(column, &scratch.path().join("source"), &mut oracle);
+        let node = Broker::prepare(source::spec(column, &scratch.path().join("node")).unformatted());
+        let boot = node.address();
+        let source = Source::new(column, &scratch.path().join("source"), &boot, &mut oracle);
         let before = source.look(&mut oracle);
         let site = Site::new(scratch.path().join("site"));
         let house = House::up(&site);
-        site.mirror_with("dr", &source.boot, &names(), &["mirror.internal.topics=standby"]);
-        let ends: Vec<_> = before.extents.iter().map(|e| (e.topic.clone(), i64::from(e.partition), e.end)).collect();
+        let mirrored: Vec<&str> = names().into_iter().chain([TIERED]).collect();
+        site.mirror_with("dr", &source.boot, &mirrored, &["mirror.internal.topics=standby"]);
+        let mut ends: Vec<_> =
+            before.extents.iter().map(|e| (e.topic.clone(), i64::from(e.partition), e.end)).collect();
+        let tiered_end = before.tiered["end"].as_i64().expect("a log end");
+        ends.push((TIERED.to_owned(), 0, tiered_end));
         site.caught_up("dr", &ends, LIMIT);
         site.cli(&["mirrors", "sync", "dr"]).done();
-        let spec = Spec::new(scratch.path().join("node")).version(column.release);
+        let tiered = tiered(&site, &node, &mut oracle);
         let node = match column.mode {
-            Mode::Standby => promoted(&site, spec),
+            Mode::Standby => promoted(&site, node, column),
         };
         house.down();
-        let boot = node.address();
-        Self { oracle, source, before, node, boot, cells: BTreeMap::new(), _scratch: scratch }
+        Self { column, oracle, source, before, tiered, node, boot, cells: BTreeMap::new(), scratch }
     }
 
     /// Notes what a row is; why it is not as it should be, when it is not.
@@ -57,14 +68,30 @@ impl World {
     }
 }
 
-/// `twinlog promote --to` into a node that nobody formatted, which is started then.
-fn promoted(site: &Site, spec: Spec) -> Broker {
-    let mut node = Broker::prepare(spec.unformatted());
+/// `twinlog promote` into a node, with `more`.
+fn promote(site: &Site, node: &Broker, more: &[&str]) -> Ran {
     let (properties, state) = (text(&node.dir().join("server.properties")), text(&site.state()));
     let words = ["promote", "dr", "--to", &properties, "--state", &state, "--bootstrap-server", &site.listen];
-    twinlog(&words).done();
+    twinlog(&[&words, more].concat())
+}
+
+/// Hands over into a node that nobody formatted, for the features of its release, and starts it.
+fn promoted(site: &Site, mut node: Broker, column: Column) -> Broker {
+    let release = column.release.rsplit_once('.').map_or(column.release, |(release, _)| release);
+    promote(site, &node, &["--release", release]).done();
     node.resume();
     node
+}
+
+/// Why a topic in remote storage is refused. The remedy: with a setting of its own here it goes over as a local topic.
+fn tiered(site: &Site, node: &Broker, oracle: &mut Oracle) -> Result<String, String> {
+    let ran = promote(site, node, &["--dry-run", "--json"]);
+    let told: Value = serde_json::from_str(&ran.stdout).map_err(|cause| format!("{cause}: {ran:?}"))?;
+    let mut blockers = told["blockers"].as_array().into_iter().flatten().filter_map(|found| found["what"].as_str());
+    let why = blockers.find(|what| what.contains(TIERED)).ok_or_else(|| format!("not refused: {told}"))?;
+    let local = json!({"remote.storage.enable": "false"});
+    oracle.try_ask(&json!({"do": "settings", "boot": site.listen, "topic": TIERED, "set": local}))?;
+    Ok(why.to_owned())
 }
 
 /// A path for a command line.

@@ -1,0 +1,136 @@
+//! Rows of clients that go on at the broker that took over, when the source is gone.
+
+use super::clients::{self, Group, joins, left_to_share, lives, shares};
+use super::column::{Cell, Row};
+use super::source::{LIMIT, LIVING, PRODUCERS};
+use super::world::World;
+use serde_json::{Value, json};
+use std::path::Path;
+use twinlog_tests::kafka_log::{Batch, Log};
+use twinlog_tests::process::until;
+
+/// Reads them.
+pub(super) fn read(world: &mut World) {
+    world.found(Row::Idempotent, idempotent);
+    world.found(Row::Transactional, transactional);
+    world.found(Row::Fresh, fresh);
+    world.found(Row::Classic, |world| group(world, 0));
+    world.found(Row::Consumer, |world| group(world, 1));
+    world.found(Row::Share, share);
+    world.found(Row::HigherEpoch, higher_epoch);
+}
+
+/// The batch at an offset.
+fn batch(dir: &Path, offset: i64) -> Result<Batch, String> {
+    let found = Log::read(dir)?.batches().find(|batch| batch.base <= offset && offset <= batch.last).cloned();
+    found.ok_or_else(|| format!("{}: no batch at {offset}", dir.display()))
+}
+
+/// Where the mirrored records of a partition end.
+fn end(world: &World, folder: &str) -> Result<i64, String> {
+    let extent = world.before.extents.iter().find(|extent| extent.folder() == folder);
+    extent.map(|extent| extent.end).ok_or_else(|| format!("no {folder}"))
+}
+
+fn idempotent(world: &mut World) -> Result<Cell, String> {
+    let boots = world.source.boots.clone();
+    let first = lives(&mut world.oracle, &boots, None)?;
+    let end = end(world, "steady-0")?;
+    let was = batch(&world.source.broker.partition_dir("steady", 0), 0)?;
+    let is = batch(&world.node.partition_dir("steady", 0), first)?;
+    let goes_on = (is.producer_id, is.producer_epoch, is.base_sequence)
+        == (was.producer_id, was.producer_epoch, was.base_sequence + was.records);
+    match goes_on && first == end {
+        true => Ok(Cell::Kept),
+        false => Err(format!("went on at {first}, behind {end}: {was:?}, then {is:?}")),
+    }
+}
+
+fn transactional(world: &mut World) -> Result<Cell, String> {
+    // The same process.
+    let boots = world.source.boots.clone();
+    let first = lives(&mut world.oracle, &boots, Some(LIVING))?;
+    let was = batch(&world.source.broker.partition_dir("steady", 0), 10)?;
+    let is = batch(&world.node.partition_dir("steady", 0), first)?;
+    until("the transaction is committed", LIMIT, || match world.oracle.offsets(&world.boot, "steady")[0] {
+        (_, end, stable) if end == stable => Ok(()),
+        offsets => Err(format!("start, end, stable: {offsets:?}")),
+    });
+    if is.producer_id != was.producer_id || !is.is_transactional() {
+        return Err(format!("{was:?}, then {is:?}"));
+    }
+    // Another one, with the id whose transaction was open.
+    let more = json!({"do": "produce", "boot": world.boot, "topic": "paid", "count": 20, "perBatch": 5, "txn": "three", "end": "commit"});
+    let told = world.oracle.try_ask(&more)?;
+    let end = end(world, "paid-0")?;
+    let first = told[0]["first"].as_i64().ok_or_else(|| told.to_string())?;
+    let was = batch(&world.source.broker.partition_dir("paid", 0), end - 1)?;
+    let is = batch(&world.node.partition_dir("paid", 0), first)?;
+    match is.producer_id == was.producer_id && first > end {
+        true => Ok(Cell::Kept),
+        false => Err(format!("{was:?}, then {is:?}")),
+    }
+}
+
+/// The ids that a cluster gives out anew must not be those that wrote the mirrored records: what came from one would be taken for a
+/// repetition, acknowledged with an old offset, and not written.
+fn fresh(world: &mut World) -> Result<Cell, String> {
+    let end = end(world, "plain-0")?;
+    let ask = json!({"do": "fresh", "boot": world.boot, "topic": "plain", "producers": PRODUCERS, "prefix": "after"});
+    let told = world.oracle.try_ask(&ask)?;
+    let offsets: Vec<i64> = told.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+    let values = world.oracle.try_ask(&json!({"do": "values", "boot": world.boot, "topic": "plain", "from": end}))?;
+    for (n, offset) in offsets.iter().enumerate() {
+        if *offset < end || values[offset.to_string()] != format!("after-{n}") {
+            return Err(format!("record {n} was acknowledged at {offset}, the log ended at {end}: {values}"));
+        }
+    }
+    if offsets.len() as i64 == PRODUCERS { Ok(Cell::Kept) } else { Err(format!("{offsets:?}")) }
+}
+
+fn committed(offsets: &Value) -> Result<i64, String> {
+    offsets["grouped-0"][0].as_i64().ok_or_else(|| format!("no offset in {offsets}"))
+}
+
+/// The group has its offset, and its next member begins there.
+fn same_group(world: &mut World, at: usize) -> Result<Group, String> {
+    let group = world.before.groups[at].clone();
+    let is = clients::offsets(&mut world.oracle, &world.boot, group.id);
+    if is != group.offsets {
+        return Err(format!("{} stood at {}, stands at {is}", group.id, group.offsets));
+    }
+    let (wanted, boot) = (committed(&is)?, world.boot.clone());
+    match joins(&mut world.oracle, &boot, group.id, group.protocol, 5)? {
+        first if first == wanted => Ok(group),
+        first => Err(format!("{} begins at {first}, not at {wanted}", group.id)),
+    }
+}
+
+fn group(world: &mut World, at: usize) -> Result<Cell, String> {
+    same_group(world, at).map(|_| Cell::Kept)
+}
+
+fn share(world: &mut World) -> Result<Cell, String> {
+    let Some(accepted) = world.before.accepted.clone() else {
+        return Ok(Cell::Absent("share groups came with 4.2".to_owned()));
+    };
+    let (left, boot) = (left_to_share(&accepted), world.boot.clone());
+    let now = shares(&mut world.oracle, &boot, left.len() as i64, false)?;
+    if now == left {
+        Ok(Cell::Kept)
+    } else {
+        Err(format!("{accepted:?} were accepted, {left:?} were left, {now:?} came"))
+    }
+}
+
+/// A consumer that has seen an epoch takes no leader of a lower one: it would wait, without an error, for ever.
+fn higher_epoch(world: &mut World) -> Result<Cell, String> {
+    let group = same_group(world, 2)?;
+    let epoch = group.offsets["grouped-0"][1].as_i64();
+    if epoch.is_none_or(|epoch| epoch <= 0) {
+        return Err(format!("the group committed no higher epoch: {}", group.offsets));
+    }
+    let (boot, stood) = (world.boot.clone(), committed(&clients::offsets(&mut world.oracle, &world.boot, group.id))?);
+    let first = joins(&mut world.oracle, &boot, group.id, group.protocol, 5)?;
+    if first == stood { Ok(Cell::Kept) } else { Err(format!("committed {stood}, then read on at {first}")) }
+}
