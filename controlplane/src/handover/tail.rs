@@ -1,17 +1,25 @@
 //! The producers of a partition at its end: the newest snapshot, and the batches behind it. Reads headers alone, besides markers.
 
+use crate::handover::segments;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use twinlog_proto::handover::trail::{Follower, Trail};
 use twinlog_proto::records::batch::{BatchHeader, HEADER_BYTES, MAGIC_V2};
 use twinlog_proto::records::batches::{BatchEvent, BatchLimits, BatchWalker, EndMarker};
 use twinlog_proto::storage::names::{self, FileKind};
 use twinlog_proto::storage::offset_index::{ENTRY_BYTES, OffsetIndex};
+use twinlog_proto::storage::producer_snapshot::ProducerEntry;
 use twinlog_proto::storage::producer_state::ProducerState;
 
 /// Largest control batch that is read: real ones have about 80 bytes.
 const MARKER_BYTES_MAX: usize = 64 << 10;
+/// How far before an open transaction it is looked for the end of the one before.
+const LOOK_BACK_BYTES: u64 = 8 << 20;
+/// Batches of a partition that are looked at for ends of transactions.
+const TRAIL_BATCHES_MAX: usize = 1_000_000;
 
 /// What the end of a log says.
 #[derive(Debug)]
@@ -127,11 +135,17 @@ fn segment(directory: &Path, base: i64, from: i64, limit: i64, tail: &mut Tail) 
 /// A position of the segment from which `offset` is not far; 0 when its index does not help. An index of a log that is being
 /// written may end in zeros.
 fn near(directory: &Path, base: i64, offset: i64) -> u64 {
-    let Ok(mut bytes) = fs::read(directory.join(names::file_name(base, FileKind::OffsetIndex))) else { return 0 };
-    let used = bytes.chunks_exact(ENTRY_BYTES).take_while(|entry| entry.iter().any(|byte| *byte != 0)).count();
-    bytes.truncate(used * ENTRY_BYTES);
+    let Ok(bytes) = index(directory, base) else { return 0 };
     // One batch before what is asked for, so that the last batch of the log is seen.
     OffsetIndex::parse(&bytes, base).map_or(0, |index| u64::from(index.lookup(offset.saturating_sub(1))))
+}
+
+/// The entries of an index that are used.
+fn index(directory: &Path, base: i64) -> io::Result<Vec<u8>> {
+    let mut bytes = fs::read(directory.join(names::file_name(base, FileKind::OffsetIndex)))?;
+    let used = bytes.chunks_exact(ENTRY_BYTES).take_while(|entry| entry.iter().any(|byte| *byte != 0)).count();
+    bytes.truncate(used * ENTRY_BYTES);
+    Ok(bytes)
 }
 
 fn header_at(file: &File, position: u64) -> io::Result<Option<BatchHeader>> {
@@ -168,9 +182,56 @@ fn marker_at(file: &File, position: u64, header: &BatchHeader) -> io::Result<Opt
     }
 }
 
+/// What the batches of the log in `directory` below `limit` tell of the transactions of the producers in `wanted`, read from a little before
+/// the first open one on. `producers` as they are at `limit`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn trail(directory: &Path, limit: i64, producers: &[ProducerEntry], wanted: &HashSet<i64>) -> io::Result<Trail> {
+    let bases: Vec<i64> = segments::list(directory)?.iter().map(|segment| segment.base_offset).collect();
+    let open = producers.iter().filter(|producer| producer.has_open_txn()).map(|producer| producer.txn_first_offset);
+    let from = open.min().unwrap_or(limit);
+    let mut at = bases.partition_point(|base| *base <= from).saturating_sub(1);
+    let Some(base) = bases.get(at) else { return Ok(Trail::default()) };
+    let near_it = near(directory, *base, from);
+    let mut position = before(directory, *base, near_it.saturating_sub(LOOK_BACK_BYTES));
+    if let Some(missing) = LOOK_BACK_BYTES.checked_sub(near_it).filter(|_| at > 0) {
+        at -= 1;
+        let size = fs::metadata(directory.join(names::file_name(bases[at], FileKind::Log)))?.len();
+        position = before(directory, bases[at], size.saturating_sub(missing));
+    }
+    let is_all = (bases[at], position) == (0, 0);
+    let mut follower = Follower::new(wanted, producers, is_all);
+    let mut left = TRAIL_BATCHES_MAX;
+    for base in &bases[at..] {
+        let file = File::open(directory.join(names::file_name(*base, FileKind::Log)))?;
+        while let Some(header) = header_at(&file, position)?.filter(|header| header.next_offset() <= limit && left > 0)
+        {
+            let is_wanted = header.is_control() && wanted.contains(&header.producer_id);
+            let marker = if is_wanted { marker_at(&file, position, &header)? } else { None };
+            follower.take(&header, marker);
+            position += header.size_bytes() as u64;
+            left -= 1;
+        }
+        position = 0;
+    }
+    Ok(follower.finish())
+}
+
+/// The position of a batch of the segment that lies at `position` or before it; 0 when its index does not help.
+fn before(directory: &Path, base: i64, position: u64) -> u64 {
+    let Ok(bytes) = index(directory, base) else { return 0 };
+    let Ok(index) = OffsetIndex::parse(&bytes, base) else { return 0 };
+    index.iter().map(|entry| u64::from(entry.position)).take_while(|found| *found <= position).last().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinlog_proto::handover::batches;
+    use twinlog_proto::handover::resolve::{Appended, Marker};
+    use twinlog_proto::handover::trail::{Bounds, Ended};
+    use twinlog_proto::records::plain;
 
     const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/golden/log-4.2/golden-0");
 
@@ -197,5 +258,38 @@ mod tests {
     fn a_directory_without_segments_is_refused() {
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(read(empty.path(), i64::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// A log of one segment: transactions of an older client, which stamps its records with times of long ago.
+    #[test]
+    fn the_trail_of_a_partition_has_the_ends_of_transactions_and_when_the_open_one_began() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut bytes = Vec::new();
+        let mut data = |offset, producer_id| {
+            let header = BatchHeader { producer_id, producer_epoch: 7, ..plain::header(offset, 1, 0x10, 5) };
+            plain::encode(&mut bytes, header, [(Some(&b"k"[..]), None)]);
+            if offset < 4 {
+                let marker = Marker { producer_id, producer_epoch: 7, commit: offset == 0, coordinator_epoch: 0 };
+                let (topic, records) = Default::default();
+                let appended = Appended {
+                    topic,
+                    partition: 0,
+                    end_offset: offset + 1,
+                    leader_epoch: 1,
+                    markers: vec![marker],
+                    records,
+                };
+                bytes.extend(batches::encode(&appended, 9_000 + offset));
+            }
+        };
+        [(0, 1000), (2, 1001), (4, 1000)].into_iter().for_each(|(offset, id)| data(offset, id));
+        fs::write(scratch.path().join(names::file_name(0, FileKind::Log)), &bytes).unwrap();
+        let tail = read(scratch.path(), i64::MAX).unwrap();
+        assert_eq!(tail.state.open_txns().len(), 1);
+        let found = trail(scratch.path(), tail.end, &tail.state.entries(), &HashSet::from([1000])).unwrap();
+        let ended = Ended { producer_id: 1000, epoch: 7, marker_epoch: 7, commit: true, at_ms: 9_000 };
+        assert_eq!((found.ended, found.complete_after_ms), (vec![ended], Some(i64::MIN)));
+        let bounds = Bounds { previous_end_ms: Some(9_000), after_ms: Some(9_002), before_ms: None };
+        assert_eq!(found.bounds, [(1000, bounds)].into());
     }
 }

@@ -16,7 +16,7 @@ use dataplane::log::offline;
 use dataplane::steps::{self, Step};
 use twinlog_proto::handover::batches;
 use twinlog_proto::handover::plan::{self, HandOverPlan, HandOverResult, PlannedPartition};
-use twinlog_proto::handover::resolve::{PartitionEnd, Resolver};
+use twinlog_proto::handover::resolve::{PartitionEnd, Resolver, Trail};
 use twinlog_proto::storage::producer_state::ProducerState;
 use twinlog_proto::storage::{checkpoint, partition_metadata, producer_snapshot};
 
@@ -146,6 +146,7 @@ fn markers() -> Vec<u8> {
         end_offset: END,
         leader_epoch: EPOCH,
         producers,
+        trail: Trail::default(),
     };
     let resolution = Resolver::new(vec![end]).unwrap().resolve(1_800_000_000_000).unwrap();
     batches::encode(&resolution.appended[0], 1_800_000_000_000)

@@ -5,6 +5,8 @@
 
 pub mod batches;
 mod offsets;
+mod open_txn;
 pub mod plan;
 pub mod resolve;
+pub mod trail;
 mod transactions;

@@ -13,8 +13,10 @@ use std::fmt;
 
 use super::offsets::OffsetsLog;
 pub use super::offsets::{ClampedOffset, CommittedOffset};
-pub use super::transactions::Why;
-use super::transactions::{Decision, OpenTxn, Transactions};
+pub use super::open_txn::Why;
+use super::open_txn::{Decision, OpenTxn};
+pub use super::trail::{Bounds, Ended, Trail};
+use super::transactions::Transactions;
 use crate::error::{DecodeError, EncodeError};
 use crate::ids::Uuid;
 use crate::records::batch::{BatchHeader, Codec, HEADER_BYTES};
@@ -38,6 +40,8 @@ pub struct PartitionEnd {
     pub leader_epoch: i32,
     /// The state of its producers at the end (its producer snapshot).
     pub producers: Vec<ProducerEntry>,
+    /// What its batches tell of the transactions that are open in any partition.
+    pub trail: Trail,
 }
 
 /// The end of a producer's transaction.
@@ -242,9 +246,11 @@ impl Resolver {
             places.entry(end.topic.clone()).or_default().insert(end.partition, at);
             let mut here: Vec<_> = end.producers.iter().filter(|producer| producer.has_open_txn()).collect();
             here.sort_unstable_by_key(|producer| producer.txn_first_offset);
-            open.extend(here.into_iter().map(|producer| OpenTxn::new(at, *producer)));
+            let bounds = |id| end.trail.bounds.get(&id).copied().unwrap_or_default();
+            open.extend(here.into_iter().map(|producer| OpenTxn::new(at, *producer, bounds(producer.producer_id))));
         }
-        Ok(Self { ends, places, transactions: Transactions::new(open)?, offsets: OffsetsLog::default() })
+        let transactions = Transactions::new(open, &ends)?;
+        Ok(Self { ends, places, transactions, offsets: OffsetsLog::default() })
     }
 
     /// Takes the next piece of the log of a partition of `__transaction_state` or `__consumer_offsets`, in order and from its start;
@@ -315,14 +321,14 @@ impl Resolver {
         let mut appended: BTreeMap<usize, Appended> = BTreeMap::new();
         let mut offsets = std::mem::take(&mut self.offsets);
         for open in self.transactions.open() {
-            let (decision, at) = (open.decide(), open.place);
+            let (decision, at) = (self.transactions.decide(open, &self.ends), open.place);
             let marker = marker_of(open, &decision);
             self.appended(&mut appended, at).markers.push(marker);
             let end_of = |topic: &str, partition| Some(&self.ends[self.place(topic, partition)?]);
             offsets.end_transaction(at, marker.producer_id, marker.commit, &end_of);
             out.transactions.push(self.evidence(open, decision));
         }
-        for (at, key, value, completed) in self.transactions.complete(now_ms)? {
+        for (at, key, value, completed) in self.transactions.complete(&self.ends, now_ms)? {
             self.appended(&mut appended, at).records.push((key, value));
             out.completed.push(completed);
         }

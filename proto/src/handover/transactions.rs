@@ -1,174 +1,22 @@
-//! pure: how open transactions end, by what `__transaction_state` says, read once from front to back.
+//! pure: how open transactions end, by what `__transaction_state` says, read once from front to back, and by the markers that other
+//! partitions have of them.
 //!
-//! With `transaction.version` 2 each end of a transaction raises the producer's epoch, so that the epoch of its records says which
-//! decision is meant. With older clients many transactions share an epoch. They are told apart by time then: a transaction's records
-//! are written after it began and before it was decided. Mirrored partitions do not end at one moment, so both are needed: the newest
-//! decision may be about a later transaction than the one that is open here, or about an earlier one.
+//! What is said of one open transaction is gathered in `open_txn.rs`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
+use super::open_txn::{Decision, OpenTxn};
 use super::resolve::{CompletedId, PartitionEnd, ResolveError};
+use super::trail::Ended;
 use crate::error::{DecodeError, EncodeError};
 use crate::records::batch::BatchHeader;
 use crate::records::record::records;
 use crate::storage::coordinator::transactions::{self, TransactionLogValue, TransactionState};
-use crate::storage::producer_snapshot::ProducerEntry;
 
 /// Open transactions of all partitions that are resolved at once.
 const OPEN_MAX: usize = 1_000_000;
 /// Transactional ids that are kept at once.
 const IDS_MAX: usize = 2_000_000;
-
-/// Why a transaction ends as it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// The coordinator had decided; this is the state that it noted.
-    Decided(TransactionState),
-    /// The coordinator had decided about the transaction that was open at the time of these records, by this state.
-    DecidedThen(TransactionState),
-    /// The coordinator knew it as open.
-    Ongoing,
-    /// It began after the last decision that was mirrored.
-    AfterLastDecision,
-    /// No transactional id with this producer and epoch was mirrored.
-    Unknown,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Decided(state) => write!(f, "__transaction_state says {}", state.name()),
-            Self::DecidedThen(state) => {
-                write!(f, "__transaction_state says {} of the transaction that was open then", state.name())
-            }
-            Self::Ongoing => f.write_str("nothing was decided: __transaction_state says Ongoing"),
-            Self::AfterLastDecision => f.write_str("it began after the last decision that was mirrored"),
-            Self::Unknown => f.write_str("__transaction_state does not know this producer at this epoch"),
-        }
-    }
-}
-
-/// How a transaction ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Decision {
-    pub(super) commit: bool,
-    pub(super) marker_epoch: i16,
-    pub(super) why: Why,
-}
-
-/// A transaction that shares its epoch with others.
-#[derive(Debug, Clone, Copy)]
-struct Timed {
-    start_ms: i64,
-    decided: Option<Decided>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Decided {
-    commit: bool,
-    marker_epoch: i16,
-    at_ms: i64,
-    state: TransactionState,
-}
-
-/// An open transaction and what was learnt about it.
-#[derive(Debug, Clone)]
-pub(super) struct OpenTxn {
-    /// Index of its partition.
-    pub(super) place: usize,
-    pub(super) producer: ProducerEntry,
-    pub(super) transactional_id: Option<String>,
-    /// By its epoch alone.
-    decided: Option<Decided>,
-    /// The first transaction of its epoch.
-    first: Option<Timed>,
-    /// The last one that began before its newest records.
-    last: Option<Timed>,
-    /// A transaction of its epoch began after its newest records.
-    later: bool,
-    ongoing: bool,
-}
-
-impl OpenTxn {
-    pub(super) fn new(place: usize, producer: ProducerEntry) -> Self {
-        Self {
-            place,
-            producer,
-            transactional_id: None,
-            decided: None,
-            first: None,
-            last: None,
-            later: false,
-            ongoing: false,
-        }
-    }
-
-    fn note(&mut self, id: &str, value: &TransactionLogValue, end: &PartitionEnd) {
-        let state = value.state();
-        let is_here = value.producer_id == self.producer.producer_id;
-        let epoch = self.producer.epoch;
-        if is_here {
-            self.transactional_id = Some(id.to_owned());
-        }
-        self.ongoing = is_here && state == TransactionState::Ongoing && value.producer_epoch == epoch;
-        let commit = matches!(state, TransactionState::PrepareCommit | TransactionState::CompleteCommit);
-        let abort = matches!(state, TransactionState::PrepareAbort | TransactionState::CompleteAbort);
-        let decided =
-            |marker_epoch| Decided { commit, marker_epoch, at_ms: value.transaction_last_update_timestamp_ms, state };
-        if value.raises_epochs() && (commit || abort) {
-            // The epochs of this producer id may be used up by this end: its last one is the largest there is.
-            let ended_by = if is_here { value.producer_epoch } else { i16::MAX };
-            let ends = if commit { Some(ended_by) == epoch.checked_add(1) } else { ended_by > epoch };
-            if ends && self.decided.is_none() {
-                self.decided = Some(decided(ended_by));
-            }
-            return;
-        }
-        let ends = (commit && value.producer_epoch == epoch)
-            || (abort && (value.producer_epoch == epoch || Some(value.producer_epoch) == epoch.checked_add(1)));
-        // A complete transaction names no partitions any more.
-        let concerns = value.transaction_partitions.as_ref().is_some_and(Vec::is_empty)
-            || value.has_partition(&end.topic, end.partition);
-        if is_here && concerns && (ends || self.ongoing) {
-            self.note_timed(value.transaction_start_timestamp_ms, ends.then(|| decided(value.producer_epoch)));
-        }
-    }
-
-    fn note_timed(&mut self, start_ms: i64, decided: Option<Decided>) {
-        for known in [&mut self.first, &mut self.last].into_iter().flatten().filter(|txn| txn.start_ms == start_ms) {
-            // The first word is the decision's time, the later ones that of its markers.
-            known.decided = known.decided.or(decided);
-        }
-        let new = Timed { start_ms, decided };
-        let first = *self.first.get_or_insert(new);
-        if start_ms > self.producer.timestamp && start_ms != first.start_ms {
-            self.later = true;
-        } else if self.last.is_none_or(|last| last.start_ms != start_ms) {
-            self.last = Some(new);
-        }
-    }
-
-    pub(super) fn decide(&self) -> Decision {
-        if let Some(Decided { commit, marker_epoch, state, .. }) = self.decided {
-            return Decision { commit, marker_epoch, why: Why::Decided(state) };
-        }
-        let timed = self.last.or(self.first).and_then(|txn| txn.decided);
-        if let Some(decided) = timed {
-            if self.later || self.producer.timestamp <= decided.at_ms {
-                let Decided { commit, marker_epoch, state, .. } = decided;
-                return Decision { commit, marker_epoch, why: Why::DecidedThen(state) };
-            }
-            return self.abort(Why::AfterLastDecision);
-        }
-        self.abort(if self.ongoing { Why::Ongoing } else { Why::Unknown })
-    }
-
-    /// As a coordinator aborts by itself: the producer is fenced by the next epoch.
-    fn abort(&self, why: Why) -> Decision {
-        Decision { commit: false, marker_epoch: self.producer.epoch.saturating_add(1), why }
-    }
-}
 
 /// The newest state of a transactional id.
 #[derive(Debug)]
@@ -184,12 +32,57 @@ pub(super) struct Transactions {
     open: Vec<OpenTxn>,
     /// Indexes into `open`.
     by_producer: HashMap<i64, Vec<usize>>,
+    ended: Ends,
     ids: BTreeMap<String, Latest>,
     highest_producer_id: i64,
 }
 
+/// Ends of transactions in all partitions, by the producer and the epoch of the records that they end.
+#[derive(Debug, Default)]
+struct Ends(HashMap<(i64, i16), Vec<(usize, Ended)>>);
+
+impl Ends {
+    fn of(ends: &[PartitionEnd]) -> Self {
+        let mut all: HashMap<_, Vec<_>> = HashMap::new();
+        for (place, end) in ends.iter().enumerate() {
+            for ended in &end.trail.ended {
+                all.entry((ended.producer_id, ended.epoch)).or_default().push((place, *ended));
+            }
+        }
+        Self(all)
+    }
+
+    fn get(&self, producer_id: i64, epoch: i16) -> &[(usize, Ended)] {
+        self.0.get(&(producer_id, epoch)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The end of the transaction that a coordinator noted as open, where one of its partitions has the marker.
+    fn of_ongoing(&self, value: &TransactionLogValue, ends: &[PartitionEnd]) -> Option<Ended> {
+        if value.state() != TransactionState::Ongoing {
+            return None;
+        }
+        let all = self.get(value.producer_id, value.producer_epoch);
+        if value.raises_epochs() {
+            return all.iter().map(|(_, ended)| *ended).find(|ended| ended.marker_epoch > value.producer_epoch);
+        }
+        // In each of its partitions the first end after its beginning: those before it had all their markers by then.
+        let mut firsts: BTreeMap<usize, Ended> = BTreeMap::new();
+        for (place, ended) in all.iter().filter(|(_, ended)| ended.at_ms > value.transaction_start_timestamp_ms) {
+            let end = &ends[*place];
+            let is_complete =
+                end.trail.complete_after_ms.is_some_and(|after| after <= value.transaction_start_timestamp_ms);
+            if is_complete && value.has_partition(&end.topic, end.partition) {
+                firsts.entry(*place).or_insert(*ended);
+            }
+        }
+        let first = *firsts.values().next()?;
+        // Where clocks are so far apart that they contradict each other, nothing is proven.
+        firsts.values().all(|ended| ended.commit == first.commit).then_some(first)
+    }
+}
+
 impl Transactions {
-    pub(super) fn new(open: Vec<OpenTxn>) -> Result<Self, ResolveError> {
+    pub(super) fn new(open: Vec<OpenTxn>, ends: &[PartitionEnd]) -> Result<Self, ResolveError> {
         if open.len() > OPEN_MAX {
             return Err(ResolveError::TooMuch { what: "open transactions", max: OPEN_MAX });
         }
@@ -197,11 +90,26 @@ impl Transactions {
         for (index, each) in open.iter().enumerate() {
             by_producer.entry(each.producer.producer_id).or_default().push(index);
         }
-        Ok(Self { open, by_producer, ids: BTreeMap::new(), highest_producer_id: -1 })
+        Ok(Self { open, by_producer, ended: Ends::of(ends), ids: BTreeMap::new(), highest_producer_id: -1 })
     }
 
     pub(super) fn open(&self) -> &[OpenTxn] {
         &self.open
+    }
+
+    /// How one of [`Transactions::open`] ends.
+    pub(super) fn decide(&self, open: &OpenTxn, ends: &[PartitionEnd]) -> Decision {
+        let all: Vec<Ended> =
+            self.ended.get(open.producer.producer_id, open.producer.epoch).iter().map(|(_, ended)| *ended).collect();
+        let undecided = open.found().filter(|found| !found.is_decided());
+        let of_found = undecided.and_then(|found| {
+            let latest = &self.ids.get(open.transactional_id.as_deref()?)?.value;
+            let is_it = latest.producer_id == open.producer.producer_id
+                && latest.producer_epoch == open.producer.epoch
+                && latest.transaction_start_timestamp_ms == found.start_ms;
+            is_it.then(|| self.ended.of_ongoing(latest, ends)).flatten()
+        });
+        open.decide(&all, of_found)
     }
 
     pub(super) fn highest_producer_id(&self) -> i64 {
@@ -252,11 +160,12 @@ impl Transactions {
     }
 
     /// The records that complete every transactional id that is in the middle of a transaction, with their partitions.
-    pub(super) fn complete(&self, now_ms: i64) -> Result<Vec<Completion>, EncodeError> {
+    pub(super) fn complete(&self, ends: &[PartitionEnd], now_ms: i64) -> Result<Vec<Completion>, EncodeError> {
         let mut out = Vec::new();
         for (id, latest) in &self.ids {
             let from = latest.value.state();
-            let Some(value) = completed(&latest.value, now_ms) else { continue };
+            let ended = self.ended.of_ongoing(&latest.value, ends);
+            let Some(value) = completed(&latest.value, ended, now_ms) else { continue };
             let evidence = CompletedId {
                 transactional_id: id.clone(),
                 from,
@@ -275,8 +184,11 @@ impl Transactions {
 pub(super) type Completion = (usize, Vec<u8>, Vec<u8>, CompletedId);
 
 /// What the coordinator writes once all markers are written; none when there is nothing to complete.
-fn completed(value: &TransactionLogValue, now_ms: i64) -> Option<TransactionLogValue> {
+fn completed(value: &TransactionLogValue, ended: Option<Ended>, now_ms: i64) -> Option<TransactionLogValue> {
     let (to, epoch) = match value.state() {
+        TransactionState::Ongoing if ended.is_some_and(|ended| ended.commit) => {
+            (TransactionState::CompleteCommit, ended.map_or(value.producer_epoch, |ended| ended.marker_epoch))
+        }
         TransactionState::PrepareCommit => (TransactionState::CompleteCommit, value.producer_epoch),
         TransactionState::PrepareAbort => (TransactionState::CompleteAbort, value.producer_epoch),
         // Aborted here: the epoch is that of the markers.

@@ -2,9 +2,11 @@
 //! offsets of groups.
 
 use crate::handover::facts::{Files, Topic, epoch_max};
+use crate::handover::tail;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
-use twinlog_proto::handover::resolve::{PartitionEnd, Resolution, Resolver};
+use twinlog_proto::handover::resolve::{PartitionEnd, Resolution, Resolver, Trail};
 use twinlog_proto::records::batch::{BatchHeader, HEADER_BYTES, MAGIC_V2};
 use twinlog_proto::storage::coordinator::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 use twinlog_proto::storage::names::{self, FileKind};
@@ -22,15 +24,20 @@ pub const EPOCH_OF_OURS: i32 = 1;
 /// What cannot be read or understood.
 pub fn resolve(topics: &[Topic], now_ms: i64) -> Result<Resolution, String> {
     let mut ends = Vec::new();
+    let producers = topics.iter().flat_map(Topic::files).flat_map(|(_, files)| &files.producers);
+    let open: HashSet<i64> = producers.filter(|p| p.has_open_txn()).map(|producer| producer.producer_id).collect();
     for topic in topics {
-        ends.extend(topic.files().map(|(partition, files)| PartitionEnd {
-            topic: topic.name.clone(),
-            partition: partition.index,
-            topic_id: topic.id,
-            end_offset: files.end,
-            leader_epoch: epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0),
-            producers: files.producers.clone(),
-        }));
+        for (partition, files) in topic.files() {
+            ends.push(PartitionEnd {
+                topic: topic.name.clone(),
+                partition: partition.index,
+                topic_id: topic.id,
+                end_offset: files.end,
+                leader_epoch: epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0),
+                producers: files.producers.clone(),
+                trail: trail(files, &open).map_err(|cause| format!("{}: {cause}", files.directory.display()))?,
+            });
+        }
     }
     let mut resolver = Resolver::new(ends).map_err(|cause| cause.to_string())?;
     // What groups committed within a transaction is decided by the transactions, which are read first.
@@ -43,6 +50,14 @@ pub fn resolve(topics: &[Topic], now_ms: i64) -> Result<Resolution, String> {
         }
     }
     resolver.resolve(now_ms).map_err(|cause| cause.to_string())
+}
+
+/// What the partition knows of the producers that have a transaction open anywhere.
+fn trail(files: &Files, open: &HashSet<i64>) -> io::Result<Trail> {
+    if !files.producers.iter().any(|producer| open.contains(&producer.producer_id)) {
+        return Ok(Trail::default());
+    }
+    tail::trail(&files.directory, files.end, &files.producers, open)
 }
 
 /// Gives the batches of a partition to the resolver, up to the end that was looked at: behind it a batch may be being written.

@@ -10,6 +10,7 @@ use crate::storage::coordinator::transactions::{self, TransactionLogValue, Trans
 use crate::storage::producer_snapshot::NONE;
 use crate::storage::producer_state::ProducerState;
 
+mod evidence;
 mod offsets;
 
 use TransactionState::{CompleteAbort, CompleteCommit, Empty, Ongoing, PrepareAbort, PrepareCommit};
@@ -35,7 +36,15 @@ fn open(producer_id: i64, epoch: i16, first_offset: i64) -> ProducerEntry {
 }
 
 fn end(topic: &str, end_offset: i64, producers: Vec<ProducerEntry>) -> PartitionEnd {
-    PartitionEnd { topic: topic.into(), partition: 0, topic_id: TOPIC_ID, end_offset, leader_epoch: 5, producers }
+    PartitionEnd {
+        topic: topic.into(),
+        partition: 0,
+        topic_id: TOPIC_ID,
+        end_offset,
+        leader_epoch: 5,
+        producers,
+        trail: Trail::default(),
+    }
 }
 
 /// A state as `transaction.version` 2 writes it.
