@@ -1,6 +1,7 @@
 //! What a hand-over has done so far, in `STATE/handover/MIRROR.json`: whoever is killed in the middle finds there where to go on.
 
 mod place;
+mod sound;
 
 pub use place::{FOLDER, folder, make_folder, make_subfolder};
 
@@ -204,6 +205,7 @@ impl Journal {
         if journal.version != VERSION || journal.mirror != mirror {
             return Err(unusable(&"it is of another version or another mirror"));
         }
+        sound::check(&journal).map_err(|why| unusable(&why))?;
         Ok(Some(journal))
     }
 
@@ -319,6 +321,7 @@ mod tests {
         assert_eq!(Journal::load(state.path(), "dr").unwrap(), None);
         make_folder(state.path()).unwrap();
         let mut journal = Journal::begin("dr", Mode::Forced, 7);
+        (journal.to, journal.metadata_log_dir) = ("/etc/server.properties".into(), "/logs".into());
         journal.loss.records = Some(3);
         journal.reach(state.path(), Step::Stopped).unwrap();
         assert_eq!(Journal::load(state.path(), "dr").unwrap(), Some(journal.clone()));
