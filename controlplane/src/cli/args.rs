@@ -313,6 +313,14 @@ pub struct Dump {
     pub json: bool,
 }
 
+/// The name of a mirror: files are named by it, before anybody is asked whether there is such a mirror.
+fn mirror_name(text: &str) -> Result<String, String> {
+    match twinlog_proto::ids::is_legal_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("no mirror has such a name: letters, digits, '.', '_' and '-' make one".to_owned()),
+    }
+}
+
 /// A time such as `500ms`, `30s`, `5m` or `2h`.
 fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! The offsets of groups that the node's coordinators must answer, in `STATE/handover/MIRROR-offsets.json`: written once, when the files
+//! The offsets of groups that the node's coordinators must answer, in `STATE/handover/MIRROR.offsets`: written once, when the files
 //! were read, beside a journal that is written at every step.
 
 use crate::cli::Failure;
@@ -58,7 +58,7 @@ pub fn load(state: &Path, mirror: &str) -> Result<Written, String> {
 }
 
 fn path(state: &Path, mirror: &str) -> PathBuf {
-    journal::folder(state).join(format!("{mirror}-offsets.json"))
+    journal::folder(state).join(format!("{mirror}.offsets"))
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
     fn offsets_are_read_back_and_that_there_were_more() {
         let state = tempfile::tempdir().unwrap();
         journal::make_folder(state.path()).unwrap();
-        assert!(load(state.path(), "dr").unwrap_err().contains("dr-offsets.json"));
+        assert!(load(state.path(), "dr").unwrap_err().contains("dr.offsets"));
         let one = CommittedOffset { group: "g".into(), topic: "t".into(), partition: 1, offset: 7, leader_epoch: -1 };
         for is_more_committed in [false, true] {
             let resolution = Resolution { committed: vec![one.clone()], is_more_committed, ..Resolution::default() };

@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// Writes it beside the journal, and to `file` when there is one.
+    /// Writes it into a folder beside the journals, and to `file` when there is one.
     ///
     /// # Errors
     /// As the file system says.
@@ -97,12 +97,13 @@ impl Report {
             let what = format!("the report {} cannot be written", path.display());
             Failure::new(what, cause, "run the same command again: the hand-over itself is done as far as it says")
         };
-        let folder = state.join(journal::FOLDER);
-        let json = folder.join(format!("{}-report.json", self.mirror));
+        // A folder of its own: what lies beside the journals must not have the name of another mirror's.
+        let folder = journal::make_subfolder(state, "reports")?;
+        let json = folder.join(format!("{}.json", self.mirror));
         let mut bytes = serde_json::to_vec_pretty(self).map_err(|cause| failed(&json, &cause))?;
         bytes.push(b'\n');
         files::replace(&json, &bytes).map_err(|cause| failed(&json, &cause))?;
-        let text = folder.join(format!("{}-report.txt", self.mirror));
+        let text = folder.join(format!("{}.txt", self.mirror));
         files::replace(&text, self.text().as_bytes()).map_err(|cause| failed(&text, &cause))?;
         match file {
             Some(file) => std::fs::write(file, &bytes).map_err(|cause| failed(file, &cause)),

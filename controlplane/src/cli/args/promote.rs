@@ -1,6 +1,6 @@
 //! pure: the command line of `twinlog promote`.
 
-use super::{Ask, duration};
+use super::{Ask, duration, mirror_name};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub struct Promote {
     /// The mirror.
+    #[arg(value_parser = mirror_name)]
     pub mirror: String,
     /// The server.properties of the node that takes the topics; it must not run, and have no topics of its own.
     #[arg(long, value_name = "FILE.properties")]

@@ -1,6 +1,6 @@
 //! pure: the command line of `twinlog reclaim`.
 
-use super::Ask;
+use super::{Ask, mirror_name};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct Reclaim {
     /// The mirror.
+    #[arg(value_parser = mirror_name)]
     pub mirror: String,
     /// The server.properties of the node that has the topics; its broker must be stopped.
     #[arg(long, value_name = "FILE.properties")]
