@@ -117,6 +117,7 @@ impl HandOver {
         }
         let mut hand_over = Self { order, journal, locks: None };
         if hand_over.journal.step < Step::Promoted || hand_over.journal.undoing {
+            target::is_same(&hand_over.journal)?;
             hand_over.lock()?;
         }
         Ok(hand_over)

@@ -127,6 +127,43 @@ pub fn not_started(journal: &Journal) -> Result<(), Failure> {
     Ok(layout::not_started(&node)?)
 }
 
+/// Refuses a node whose properties are not those any more with which the hand-over began: which partition goes where was decided by them.
+///
+/// # Errors
+/// Which setting is another one.
+pub fn is_same(journal: &Journal) -> Result<(), Failure> {
+    let node = layout::read_node(&journal.to).map_err(first)?;
+    let wanted = |what: &str, now: String, begun: String| {
+        Err(Failure::new(
+            format_args!("{what} in {} is {now}", journal.to.display()),
+            format_args!("it was {begun} when the hand-over began, and all that was done goes by that"),
+            "set it as it was, then run the same command again",
+        ))
+    };
+    let listed = |dirs: &[PathBuf]| dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(",");
+    if node.id != journal.node_id {
+        return wanted("node.id", node.id.to_string(), journal.node_id.to_string());
+    }
+    if node.log_dirs != journal.log_dirs {
+        return wanted("log.dirs", listed(&node.log_dirs), listed(&journal.log_dirs));
+    }
+    if node.metadata_log_dir != journal.metadata_log_dir {
+        let dir = |dir: &Path| dir.display().to_string();
+        return wanted("metadata.log.dir", dir(&node.metadata_log_dir), dir(&journal.metadata_log_dir));
+    }
+    Ok(())
+}
+
+/// Refuses a node that somebody gave other partitions meanwhile: its metadata begins with ours alone, so that they would go stray.
+fn no_others(journal: &Journal, layout: &Layout) -> Result<(), Failure> {
+    let of = |topic: &Topic| {
+        let partitions = topic.partitions.iter().map(|partition| partition.partition);
+        partitions.map(|index| names::partition_dir(&topic.topic, index)).collect::<Vec<_>>()
+    };
+    let ours = journal.topics.iter().flat_map(of).collect();
+    layout.foreign_partitions(&ours).into_iter().next().map_or(Ok(()), |problem| Err(problem.into()))
+}
+
 /// Gives the node its identity, where it has none.
 ///
 /// # Errors
@@ -136,6 +173,7 @@ pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
     if let Some(problem) = layout.problems.first() {
         return Err(problem.clone().into());
     }
+    no_others(journal, &layout)?;
     identity::format(&node, &layout, &asked)?;
     Ok(())
 }
@@ -146,6 +184,7 @@ pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
 /// When something keeps the node from being laid out, or the file cannot be written.
 pub fn identify(journal: &Journal, state: &Path) -> Result<usize, Failure> {
     let (node, layout, _) = now(journal)?;
+    no_others(journal, &layout)?;
     let identity = Identity {
         next_producer_id: journal.next_producer_id,
         topics: journal.topics.iter().map(|topic| self::topic(journal, topic)).collect(),
@@ -232,4 +271,83 @@ pub fn unmark_clean(log_dirs: &[PathBuf]) -> Result<(), Failure> {
     log_dirs.iter().try_for_each(unmark).map_err(|cause| {
         Failure::new("the clean marker cannot be removed", cause, "mend it, then run the same command again")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handover::preflight::Mode;
+    use std::collections::BTreeMap;
+
+    fn text(folder: &Path, id: i32, log_dirs: &str) -> String {
+        let dirs: Vec<String> = log_dirs.split(',').map(|dir| folder.join(dir).display().to_string()).collect();
+        format!(
+            "process.roles=broker,controller\nnode.id={id}\ncontroller.quorum.voters={id}@127.0.0.1:9093\n\
+             listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n\
+             log.dirs={}\n",
+            dirs.join(",")
+        )
+    }
+
+    fn journal(folder: &Path) -> Journal {
+        let mut journal = Journal::begin("dr", Mode::Planned, 0);
+        (journal.to, journal.node_id) = (folder.join("server.properties"), 1);
+        journal.log_dirs = ["a", "b"].map(|dir| folder.join(dir)).to_vec();
+        journal.metadata_log_dir = folder.join("a");
+        journal.cluster_id = new_cluster_id();
+        let partition = journal::Partition {
+            partition: 0,
+            from: "/data".into(),
+            to: 1,
+            log_start_offset: 0,
+            last_mirrored_offset: 0,
+            last_mirror_epoch: -1,
+            epoch_max: -1,
+            end_offset: None,
+            samples: Vec::new(),
+            segments: Vec::new(),
+        };
+        journal.topics = vec![Topic {
+            topic: "orders".into(),
+            topic_id: random::uuid().to_string(),
+            flowed: true,
+            configs: BTreeMap::new(),
+            partitions: vec![partition],
+        }];
+        fs::write(&journal.to, text(folder, 1, "a,b")).unwrap();
+        journal
+    }
+
+    #[test]
+    fn a_node_whose_properties_were_changed_since_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = journal(folder.path());
+        is_same(&journal).unwrap();
+        let more = format!("{}metadata.log.dir={}\n", text(folder.path(), 1, "a,b"), folder.path().join("m").display());
+        for (properties, sign) in [
+            (text(folder.path(), 2, "a,b"), "node.id"),
+            (text(folder.path(), 1, "b,a"), "log.dirs"),
+            (text(folder.path(), 1, "a,b,c"), "log.dirs"),
+            (more, "metadata.log.dir"),
+        ] {
+            fs::write(&journal.to, properties).unwrap();
+            let refused = is_same(&journal).unwrap_err().to_string();
+            assert!(refused.contains(sign), "{refused}");
+        }
+    }
+
+    /// Two mirrors into one node: the second one's topics would go stray, for metadata begins with those of the first alone.
+    #[test]
+    fn a_node_that_took_other_partitions_meanwhile_is_refused_and_its_own_are_none_of_these() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = journal(folder.path());
+        fs::create_dir_all(folder.path().join("b/orders-0")).unwrap();
+        lay_out(&journal).unwrap();
+        fs::create_dir_all(folder.path().join("a/others-0")).unwrap();
+        assert!(lay_out(&journal).unwrap_err().to_string().contains("others-0"));
+        assert!(identify(&journal, folder.path()).unwrap_err().to_string().contains("others-0"));
+        fs::remove_dir(folder.path().join("a/others-0")).unwrap();
+        journal::make_folder(folder.path()).unwrap();
+        identify(&journal, folder.path()).unwrap();
+    }
 }
