@@ -91,6 +91,7 @@ pub fn read(directory: &Path, limit: i64) -> io::Result<Tail> {
     let Some(first_base) = bases.first().copied() else {
         return Err(io::Error::new(io::ErrorKind::NotFound, "there is no segment file in it"));
     };
+    bases.windows(2).try_for_each(|pair| closed(directory, pair[0], pair[1]))?;
     let mut tail =
         Tail { state: ProducerState::new(), snapshot: None, first_base, end: first_base, last: None, first: None };
     for offset in snapshots.into_iter().rev().filter(|offset| (first_base..=limit).contains(offset)) {
@@ -182,6 +183,46 @@ fn marker_at(file: &File, position: u64, header: &BatchHeader) -> io::Result<Opt
     }
 }
 
+/// Refuses a closed segment that does not end with the last batch that its index leads to. Neither the data plane nor a broker with a clean
+/// marker reads closed segments through.
+fn closed(directory: &Path, base: i64, next_base: i64) -> io::Result<()> {
+    let name = names::file_name(base, FileKind::Log);
+    let file = File::open(directory.join(&name))?;
+    let length = file.metadata()?.len();
+    let Some(mut position) = last_indexed(directory, base)? else { return Ok(()) };
+    while let Some(header) = header_at(&file, position)?.filter(|header| header.last_offset() < next_base) {
+        position += header.size_bytes() as u64;
+    }
+    let mut rest = [0; HEADER_BYTES];
+    // One that was just closed may have space that is not given back yet.
+    let is_given_back_later = position < length && {
+        let here = rest.len().min(usize::try_from(length - position).unwrap_or(rest.len()));
+        file.read_exact_at(&mut rest[..here], position)?;
+        rest.iter().all(|byte| *byte == 0)
+    };
+    if position == length || is_given_back_later {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{name} is cut short or damaged: by its index a batch ends at {position}, and the file at {length}"),
+    ))
+}
+
+/// The position that the last entry of an index names; none when it has none, is missing (it is built again then), or ends in zeros, which
+/// are not cut yet.
+fn last_indexed(directory: &Path, base: i64) -> io::Result<Option<u64>> {
+    let file = match File::open(directory.join(names::file_name(base, FileKind::OffsetIndex))) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut entry = [0; ENTRY_BYTES];
+    let Some(at) = (file.metadata()?.len() / ENTRY_BYTES as u64).checked_sub(1) else { return Ok(None) };
+    file.read_exact_at(&mut entry, at * ENTRY_BYTES as u64)?;
+    let [_, _, _, _, position @ ..] = entry;
+    Ok((entry != [0; ENTRY_BYTES]).then(|| u64::from(u32::from_be_bytes(position))))
+}
+
 /// What the batches of the log in `directory` below `limit` tell of the transactions of the producers in `wanted`, read from a little before
 /// the first open one on. `producers` as they are at `limit`.
 ///
@@ -252,6 +293,30 @@ mod tests {
         // Below the limit only.
         let limit = whole.last.unwrap().base_offset;
         assert_eq!(read(directory, limit).unwrap().end, limit);
+    }
+
+    #[test]
+    fn a_closed_segment_that_was_cut_short_or_overwritten_is_refused_by_name() {
+        let copy = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(LOG).unwrap().flatten() {
+            fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        }
+        let bases: Vec<i64> = segments::list(copy.path()).unwrap().iter().map(|segment| segment.base_offset).collect();
+        read(copy.path(), i64::MAX).unwrap();
+        let path = copy.path().join(names::file_name(bases[0], FileKind::Log));
+        let whole = fs::read(&path).unwrap();
+        let mut odd = whole.clone();
+        odd.extend([7; 70]);
+        for wrong in [&whole[..whole.len() - 1], &whole[..whole.len() / 2], &[], &odd] {
+            fs::write(&path, wrong).unwrap();
+            let refused = read(copy.path(), i64::MAX).unwrap_err().to_string();
+            assert!(refused.contains("00000.log is cut short or damaged"), "{refused}");
+        }
+        // Space that a segment had when it was closed.
+        let mut allocated = whole;
+        allocated.resize(allocated.len() + 4096, 0);
+        fs::write(&path, allocated).unwrap();
+        read(copy.path(), i64::MAX).unwrap();
     }
 
     #[test]

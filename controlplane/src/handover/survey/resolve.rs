@@ -5,7 +5,7 @@ use crate::handover::facts::{Files, Topic, epoch_max};
 use crate::handover::tail;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use twinlog_proto::handover::resolve::{PartitionEnd, Resolution, Resolver, Trail};
 use twinlog_proto::records::batch::{BatchHeader, HEADER_BYTES, MAGIC_V2};
 use twinlog_proto::storage::coordinator::{CONSUMER_OFFSETS, TRANSACTION_STATE};
@@ -72,37 +72,119 @@ fn feed(resolver: &mut Resolver, topic: &str, partition: i32, files: &Files) -> 
     }
     bases.sort_unstable();
     let mut batch = Vec::new();
-    for base in bases {
-        let file = File::open(files.directory.join(names::file_name(base, FileKind::Log)))?;
-        let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
-        while next_batch(&mut file, files.end, &mut batch)? {
+    let mut next = None;
+    for base in bases.into_iter().filter(|base| *base < files.end) {
+        let path = files.directory.join(names::file_name(base, FileKind::Log));
+        let mut file = BufReader::with_capacity(BUFFER_BYTES, File::open(&path)?);
+        loop {
+            let header = match next_batch(&mut file, files.end, &mut batch) {
+                Ok(Some(header)) => header,
+                Ok(None) => break,
+                // Behind the end a batch may be being written.
+                Err(_) if next == Some(files.end) => break,
+                Err(cause) => return Err(io::Error::new(cause.kind(), format!("{}: {cause}", path.display()))),
+            };
+            next = Some(header.next_offset());
             resolver.take(topic, partition, &batch).map_err(|cause| io::Error::other(cause.to_string()))?;
         }
     }
-    Ok(())
+    match next {
+        Some(next) if next != files.end => {
+            Err(io::Error::other(format!("its batches end at offset {next}, and the log at {}", files.end)))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Reads the next batch that lies below `end`; false when there is none.
-fn next_batch(file: &mut impl Read, end: i64, batch: &mut Vec<u8>) -> io::Result<bool> {
-    let mut bytes = [0; HEADER_BYTES];
-    match file.read_exact(&mut bytes) {
-        Ok(()) => {}
-        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
-        Err(cause) => return Err(cause),
+/// Reads the next batch that lies below `end`; none at the end of what is written.
+fn next_batch(file: &mut impl BufRead, end: i64, batch: &mut Vec<u8>) -> io::Result<Option<BatchHeader>> {
+    batch.clear();
+    file.take(HEADER_BYTES as u64).read_to_end(batch)?;
+    // Space that is allocated and not written yet is zeros.
+    if batch.iter().all(|byte| *byte == 0) {
+        return Ok(None);
     }
-    let header = BatchHeader::parse(&bytes);
+    let Ok(bytes) = <&[u8; HEADER_BYTES]>::try_from(&batch[..]) else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    let header = BatchHeader::parse(bytes);
     let size = header.size_bytes();
-    if header.magic != MAGIC_V2 || size < HEADER_BYTES || header.next_offset() > end {
-        return Ok(false);
+    if header.magic != MAGIC_V2 || size < HEADER_BYTES {
+        return Err(io::Error::other("what lies behind its last batch is none; look with `twinlog verify`"));
+    }
+    if header.next_offset() > end {
+        return Ok(None);
     }
     if size > BATCH_BYTES_MAX {
         return Err(io::Error::other(format!("the batch at offset {} has {size} bytes", header.base_offset)));
     }
-    batch.clear();
-    batch.extend_from_slice(&bytes);
     file.take((size - HEADER_BYTES) as u64).read_to_end(batch)?;
     match batch.len() == size {
-        true => Ok(true),
+        true => Ok(Some(header)),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use twinlog_proto::records::plain;
+
+    const END: i64 = 6;
+
+    /// A partition of `__transaction_state` with tombstones at offsets 0 to 5, three in each segment.
+    fn files(directory: &Path) -> Files {
+        for base in [0, 3] {
+            let mut bytes = Vec::new();
+            for offset in base..base + 3 {
+                plain::encode(&mut bytes, plain::header(offset, 1, 0, 5), [(Some(&b"\0\0\0\x01x"[..]), None)]);
+            }
+            fs::write(directory.join(names::file_name(base, FileKind::Log)), bytes).unwrap();
+        }
+        Files {
+            directory: directory.to_owned(),
+            device: 0,
+            owner: (0, 0),
+            is_writable: true,
+            topic_id: None,
+            start: 0,
+            end: END,
+            epoch_max: 1,
+            producers: Vec::new(),
+            samples: Vec::new(),
+            segments: Vec::new(),
+            snapshot: None,
+            bytes: 0,
+        }
+    }
+
+    fn fed(files: &Files) -> Result<(), String> {
+        let mut resolver = Resolver::new(Vec::new()).unwrap();
+        feed(&mut resolver, TRANSACTION_STATE, 0, files).map_err(|cause| cause.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_read_to_the_end_is_refused_and_what_is_being_written_behind_it_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = files(scratch.path());
+        let path = |base| scratch.path().join(names::file_name(base, FileKind::Log));
+        fed(&files).unwrap();
+        let whole = [0, 3].map(|base| std::fs::read(path(base)).unwrap());
+        for behind in [&[0_u8; 4096][..], &[9; 30], &[9; 4096]] {
+            fs::write(path(3), [&whole[1], behind].concat()).unwrap();
+            fed(&files).unwrap();
+        }
+        let third = whole[1].len() / 3;
+        fs::write(path(3), &whole[1][..2 * third]).unwrap();
+        assert!(fed(&files).unwrap_err().contains("end at offset 5"));
+        fs::write(path(3), &whole[1]).unwrap();
+        let mut odd = whole[0].clone();
+        odd[third + 16] = 0;
+        for wrong in [&odd, &whole[0][..third + 20], &whole[0][..third + 70]] {
+            fs::write(path(0), wrong).unwrap();
+            let refused = fed(&files).unwrap_err();
+            assert!(refused.contains("00000.log"), "{refused}");
+        }
     }
 }
