@@ -189,6 +189,20 @@ impl Topic {
     }
 }
 
+impl Partition {
+    /// Whether records come in, so that there is something to wait for.
+    #[must_use]
+    pub fn flows(&self) -> bool {
+        flows(&self.state)
+    }
+}
+
+/// Whether records come into a partition in this state.
+#[must_use]
+pub fn flows(state: &str) -> bool {
+    !matches!(state, "STOPPED" | "STOPPING" | "PAUSED" | "PAUSING" | "FAILED")
+}
+
 /// The highest leader epoch of a partition that anybody may have seen; -1 when there is none.
 #[must_use]
 pub fn epoch_max(partition: &Partition) -> i32 {

@@ -193,14 +193,23 @@ pub fn judge(facts: &Facts, wishes: &Wishes) -> Preflight {
     }
 }
 
-fn row(topic: &str, partition: &Partition) -> Row {
-    let files = partition.files.as_ref().ok();
+/// What is on disk for sure, or where mirroring ended.
+fn log_end(partition: &Partition) -> Option<i64> {
     let end = partition.last_mirrored.filter(|_| partition.state == "STOPPED").map(|(offset, _)| offset);
-    let end = end.or(partition.flushed).or(files.map(|files| files.end));
-    let records = match (partition.source_end, end) {
+    end.or(partition.flushed).or(partition.files.as_ref().ok().map(|files| files.end))
+}
+
+/// How many records it lacks; none when that is not known.
+fn missing(partition: &Partition) -> Option<i64> {
+    match (partition.source_end, log_end(partition)) {
         (Some(source), Some(end)) => Some((source - end).max(0)),
         _ => partition.lag,
-    };
+    }
+}
+
+fn row(topic: &str, partition: &Partition) -> Row {
+    let files = partition.files.as_ref().ok();
+    let (end, records) = (log_end(partition), missing(partition));
     // Nothing that is missing has no bytes and no time.
     let none = (records == Some(0)).then_some(0);
     Row {

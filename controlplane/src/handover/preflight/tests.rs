@@ -179,6 +179,23 @@ fn a_source_that_is_gone_is_a_warning_and_blocks_only_who_asks_for_that() {
     assert_eq!(strict.blockers.len(), 1);
 }
 
+/// A partition for which nothing is fetched is not waited for.
+#[test]
+fn who_wants_to_lose_nothing_is_blocked_by_partitions_that_stand_still_behind_their_source() {
+    let strict = |state: &str, source_end: Option<i64>| {
+        let mut facts = facts();
+        let partition = &mut facts.topics[0].partitions[0];
+        (partition.state, partition.source_end, partition.lag) = (state.into(), source_end, None);
+        judge(&facts, &Wishes { no_forced: true, ..Wishes::default() }).blockers
+    };
+    for state in ["PAUSED", "STOPPED", "FAILED"] {
+        let blockers = strict(state, Some(100));
+        assert!(blockers.iter().any(|found| found.what.contains(&format!("orders-0 ({state})"))), "{blockers:?}");
+        assert_eq!((strict(state, None).len(), strict(state, Some(90)).len()), (1, 0), "{state}");
+    }
+    assert_eq!(strict("MIRRORING", Some(100)), []);
+}
+
 #[test]
 fn what_nobody_knows_is_not_told_as_nothing() {
     let judged = judged(|facts| {

@@ -216,6 +216,9 @@ pub(super) fn risks(
             "compare them yourself with `kafka-consumer-groups --describe` where they matter; they come along in the files as all do",
         ));
     }
+    if wishes.no_forced && mode == Mode::Planned {
+        blockers.extend(unfed(facts));
+    }
     let open = facts.resolution.as_ref().map_or(0, |resolution| resolution.transactions.len());
     if open > 0 {
         warnings.push(Finding::new(
@@ -223,6 +226,22 @@ pub(super) fn risks(
             "see openTransactions; end them at the source first when that answers",
         ));
     }
+}
+
+/// Partitions that nothing is fetched for, so that nothing is waited for, and that lack records or may do so.
+fn unfed(facts: &Facts) -> Option<Finding> {
+    let partitions = facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |p| (topic, p)));
+    let behind = partitions.filter(|(_, p)| !p.flows() && super::missing(p) != Some(0));
+    let behind: Vec<String> = behind.map(|(topic, p)| format!("{}-{} ({})", topic.name, p.index, p.state)).collect();
+    if behind.is_empty() {
+        return None;
+    }
+    let what =
+        format!("{} partitions are not mirrored now and lack records, or may do so: {}", behind.len(), few(&behind));
+    Some(Finding::new(
+        what,
+        "resume, start or mend them first, or leave out --no-forced to go on without what they lack",
+    ))
 }
 
 /// A loss in one sentence.

@@ -2,6 +2,7 @@
 
 use super::{HandOver, Say};
 use crate::cli::Failure;
+use crate::handover::facts::flows;
 use crate::handover::preflight::{Loss, Mode};
 use crate::handover::{control, survey};
 use std::thread::sleep;
@@ -27,7 +28,7 @@ impl HandOver {
         let deadline = Instant::now() + self.order.timeout;
         loop {
             let described = survey::describe(&mut client, &self.order.mirror, &names)?;
-            let behind = partitions(&described).filter(|(_, p)| flows(p) && p.lag != 0).map(|(topic, p)| {
+            let behind = partitions(&described).filter(|(_, p)| flows(&p.state) && p.lag != 0).map(|(topic, p)| {
                 let lag = if p.lag < 0 { "an unknown number of".to_owned() } else { p.lag.to_string() };
                 format!("{topic}-{} lacks {lag} records", p.partition_index)
             });
@@ -101,11 +102,6 @@ impl HandOver {
         self.journal.loss = Loss { records, bytes: kept(before.bytes), ms: kept(before.ms) };
         self.journal.loss_unknown_partitions = unknown;
     }
-}
-
-/// Whether records come in, so that there is something to wait for.
-fn flows(partition: &PartitionDetail) -> bool {
-    !matches!(partition.state.as_str(), "STOPPED" | "STOPPING" | "PAUSED" | "PAUSING" | "FAILED")
 }
 
 fn partitions(described: &DescribedMirror) -> impl Iterator<Item = (&str, &PartitionDetail)> {
