@@ -76,9 +76,13 @@ impl HandOver {
         say("starting the topics again");
         let flowed = self.journal.topics.iter().filter(|topic| topic.flowed);
         let topics = flowed.map(|topic| TopicData { topic_name: topic.topic.clone(), ..TopicData::default() });
+        let topics: Vec<TopicData> = topics.collect();
+        if topics.is_empty() {
+            return Ok(());
+        }
         let answer = control::connect(&self.order.control)?.ask(&StartMirrorTopicsRequest {
             mirror_name: self.order.mirror.clone(),
-            topics: topics.collect(),
+            topics,
             ..StartMirrorTopicsRequest::default()
         })?;
         let codes = answer.topics.iter().map(|topic| topic.error_code);
