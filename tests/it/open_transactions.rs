@@ -2,12 +2,14 @@
 //! are resolved in the files alone: the broker that starts on them has nothing to complain about and nothing to abort, a reader of committed
 //! data comes to the end and sees what was decided, the transactional ids go on, and groups go on from offsets that are there.
 
+use controlplane::handover::tail;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Output;
 use twinlog_proto::handover::batches;
 use twinlog_proto::handover::plan::{self, HandOverPlan, HandOverResult, PlannedPartition};
-use twinlog_proto::handover::resolve::{PartitionEnd, Resolution, Resolver, Why};
+use twinlog_proto::handover::resolve::{PartitionEnd, Resolution, Resolver, Trail, Why};
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::storage::coordinator::transactions::TransactionState;
 use twinlog_proto::storage::{partition_metadata, producer_snapshot};
@@ -108,13 +110,42 @@ fn partition_end(data: &Path, topic: &str, partition: i32) -> PartitionEnd {
     let producers =
         snapshot.map_or_else(|_| Vec::new(), |bytes| producer_snapshot::decode(&bytes).expect("a snapshot"));
     let leader_epoch = log.epoch_max().max(0) + 1;
-    PartitionEnd { topic: topic.to_owned(), partition, topic_id: id_of(&dir), end_offset, leader_epoch, producers }
+    let trail = Trail::default();
+    PartitionEnd {
+        topic: topic.to_owned(),
+        partition,
+        topic_id: id_of(&dir),
+        end_offset,
+        leader_epoch,
+        producers,
+        trail,
+    }
+}
+
+/// What the partitions tell of the transactions that are open in any of them.
+fn follow(data: &Path, ends: &mut [PartitionEnd]) {
+    let producers = ends.iter().flat_map(|end| &end.producers);
+    let open: HashSet<i64> = producers.filter(|p| p.has_open_txn()).map(|producer| producer.producer_id).collect();
+    for end in ends {
+        let dir = data.join(format!("{}-{}", end.topic, end.partition));
+        end.trail = tail::trail(&dir, end.end_offset, &end.producers, &open).expect("a sound log");
+    }
+}
+
+/// Without a word of the coordinator: the marker that one partition has decides in the other.
+fn check_markers_alone(ends: &[PartitionEnd]) {
+    let found = Resolver::new(ends.to_vec()).expect("few open transactions").resolve(NOW_MS).expect("resolved");
+    let mut decided: Vec<_> = found.transactions.iter().map(|txn| (txn.partition, txn.commit, txn.why)).collect();
+    decided.sort_by_key(|(partition, commit, _)| (*partition, *commit));
+    assert_eq!(decided, [(0, false, Why::Unknown), (1, false, Why::Unknown), (1, true, Why::MarkedElsewhere)]);
 }
 
 /// What is decided, and the plan to do it.
 fn resolved(data: &Path, logs: &Path) -> (Resolution, HandOverPlan) {
     let each = TOPICS.iter().flat_map(|(topic, count)| (0..*count).map(move |index| (*topic, index)));
-    let ends: Vec<_> = each.map(|(topic, index)| partition_end(data, topic, index)).collect();
+    let mut ends: Vec<_> = each.map(|(topic, index)| partition_end(data, topic, index)).collect();
+    follow(data, &mut ends);
+    check_markers_alone(&ends);
     let mut resolver = Resolver::new(ends.clone()).expect("few open transactions");
     for end in &ends {
         for segment in Log::read(&data.join(format!("{}-{}", end.topic, end.partition))).expect("a sound log").segments
