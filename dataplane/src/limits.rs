@@ -127,8 +127,8 @@ pub const CONNECTIONS_PER_BROKER_MAX: u32 = 16;
 /// Jobs on logs (open, flush, finish, cut) that a core works on at once; more would wait for the same disk.
 pub const LOG_JOBS_PER_CORE: usize = 16;
 
-/// The largest plan of a hand-over that is read, in bytes: 100,000 partitions and as many records to append.
-pub const HAND_OVER_PLAN_BYTES_MAX: u64 = 256 << 20;
+/// The largest plan of a hand-over that is read, in bytes.
+pub const HAND_OVER_PLAN_BYTES_MAX: u64 = twinlog_proto::handover::plan::BYTES_MAX;
 
 /// How often a core looks at deadlines, retries and flushes, in ms.
 pub const TICK_MS: u64 = 20;

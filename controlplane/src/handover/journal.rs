@@ -254,6 +254,10 @@ impl Journal {
     /// # Errors
     /// As the file system says.
     pub fn save(&self, state: &Path) -> Result<(), Failure> {
+        self.save_within(state, BYTES_MAX)
+    }
+
+    fn save_within(&self, state: &Path, bytes_max: u64) -> Result<(), Failure> {
         let path = path(state, &self.mirror);
         let failed = |cause: &dyn std::fmt::Display| {
             Failure::new(
@@ -264,6 +268,10 @@ impl Journal {
         };
         let mut bytes = serde_json::to_vec_pretty(self).map_err(|cause| failed(&cause))?;
         bytes.push(b'\n');
+        if bytes.len() as u64 > bytes_max {
+            // It would not be believed when it is read again.
+            return Err(failed(&format_args!("it would have {} bytes, more than {bytes_max}", bytes.len())));
+        }
         files::replace(&path, &bytes).map_err(|cause| failed(&cause))
     }
 
@@ -331,5 +339,18 @@ mod tests {
         assert!(Journal::load(state.path(), "other").is_err());
         journal.remove(state.path()).unwrap();
         assert_eq!(Journal::load(state.path(), "dr").unwrap(), None);
+    }
+
+    #[test]
+    fn a_journal_that_would_not_be_read_again_is_not_written() {
+        let state = tempfile::tempdir().unwrap();
+        make_folder(state.path()).unwrap();
+        let mut journal = Journal::begin("dr", Mode::Forced, 7);
+        (journal.to, journal.metadata_log_dir) = ("/etc/server.properties".into(), "/logs".into());
+        journal.reach(state.path(), Step::Stopped).unwrap();
+        let before = journal.clone();
+        journal.cluster_id = "x".repeat(100);
+        assert!(journal.save_within(state.path(), 100).unwrap_err().to_string().contains("more than 100"));
+        assert_eq!(Journal::load(state.path(), "dr").unwrap(), Some(before));
     }
 }

@@ -18,15 +18,16 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// # Errors
 /// As the file system says.
 pub fn write_plan(path: &Path, plan: &HandOverPlan) -> Result<(), Failure> {
-    let failed = |cause: &dyn std::fmt::Display| {
-        Failure::new(
-            format_args!("the plan {} cannot be written", path.display()),
-            cause,
-            "make room in the state directory",
-        )
+    let failed = |cause: &dyn std::fmt::Display, remedy: &str| {
+        Failure::new(format_args!("the plan {} cannot be written", path.display()), cause, remedy)
     };
-    let bytes = plan::encode(plan).map_err(|cause| failed(&cause))?;
-    files::replace(path, &bytes).map_err(|cause| failed(&cause))
+    let bytes = plan::encode(plan).map_err(|cause| failed(&cause, "hand over fewer topics at once (--topic)"))?;
+    if bytes.len() as u64 > plan::BYTES_MAX {
+        // It would be refused when the directories are about to be moved, and when they are to be moved back.
+        let cause = format_args!("it would have {} bytes, more than {}", bytes.len(), plan::BYTES_MAX);
+        return Err(failed(&cause, "hand over fewer topics at once (--topic), or without internal topics"));
+    }
+    files::replace(path, &bytes).map_err(|cause| failed(&cause, "make room in the state directory"))
 }
 
 /// Runs the program on the plan at `path`; gives what it says.
@@ -59,4 +60,24 @@ pub fn operate(path: &Path, locks: &Locks) -> Result<HandOverResult, Failure> {
         return Err(failed(&"its answer is far too long"));
     }
     plan::decode_result(&ran.stdout).map_err(|cause| failed(&cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinlog_proto::handover::plan::PlannedPartition;
+
+    #[test]
+    fn a_plan_that_would_not_be_read_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dr.plan");
+        let with = |bytes: usize| HandOverPlan {
+            partitions: vec![PlannedPartition { batches: vec![0; bytes], ..PlannedPartition::default() }],
+            ..HandOverPlan::default()
+        };
+        write_plan(&path, &with(9)).unwrap();
+        let refused = write_plan(&path, &with(plan::BYTES_MAX as usize)).unwrap_err().to_string();
+        assert!(refused.contains("fewer topics"), "{refused}");
+        assert_eq!(plan::decode(&std::fs::read(&path).unwrap()), Ok(with(9)));
+    }
 }

@@ -16,6 +16,8 @@ use crate::sealed::Seal;
 pub const PLAN_MAGIC: [u8; 4] = *b"TWLH";
 /// The first bytes of a result.
 pub const RESULT_MAGIC: [u8; 4] = *b"TWLR";
+/// The largest plan that is read, in bytes: 100,000 partitions and as many records to append.
+pub const BYTES_MAX: u64 = 256 << 20;
 /// The version of both bodies that is written.
 pub const VERSION: i16 = 0;
 
