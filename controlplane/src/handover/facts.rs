@@ -176,7 +176,7 @@ pub struct LogDir {
     pub free_bytes: u64,
     /// Another process has it.
     pub is_locked: bool,
-    /// It is a data directory of the mirror.
+    /// It is a data directory of the mirror, or lies in one.
     pub is_data: bool,
     /// Directories that no broker can read, which keep it from starting.
     pub foreign: Vec<String>,

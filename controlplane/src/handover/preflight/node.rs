@@ -37,7 +37,7 @@ fn log_dir(dir: &LogDir, blockers: &mut Vec<Finding>) {
     let path = dir.path.display();
     if dir.is_data {
         blockers.push(Finding::new(
-            format!("{path} is a data directory of the mirror, which the data plane uses"),
+            format!("{path} is or lies in a data directory of the mirror, which the data plane uses"),
             "give the node log.dirs of its own, on the same file system",
         ));
         return;

@@ -77,7 +77,7 @@ pub fn log_dir(path: &Path, data: &[PathBuf]) -> io::Result<LogDir> {
     let nearest = nearest(path);
     let meta = fs::metadata(&nearest)?;
     let free = rustix::fs::statvfs(&nearest)?;
-    let is_data = data.iter().any(|data| is_same(data, path));
+    let is_data = path.ancestors().any(|path| data.iter().any(|data| is_same(data, path)));
     let mut foreign = Vec::new();
     match fs::read_dir(path) {
         Ok(entries) => {
