@@ -28,12 +28,15 @@ pub fn write_aside(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the file beside `path`, which is empty then; `path` is as it was.
+/// Makes the file beside `path`, which is empty then; `path` is as it was. A link in its place is not followed: root works in directories of
+/// brokers' users.
 ///
 /// # Errors
 /// As the file system says.
 pub fn create_aside(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(PRIVATE).open(aside(path))
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true).mode(PRIVATE).custom_flags(libc::O_NOFOLLOW);
+    options.open(aside(path))
 }
 
 /// Renames what was written beside `path` over it, passes `renamed`, and syncs the folder.
@@ -103,7 +106,7 @@ pub fn remedy(cause: &io::Error) -> &'static str {
     }
 }
 
-fn aside(path: &Path) -> PathBuf {
+pub(crate) fn aside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     name.into()

@@ -5,13 +5,12 @@
 
 use crate::disk::files;
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use twinlog_proto::channel::progress::PartitionProgress;
 use twinlog_proto::error::DecodeError;
 use twinlog_proto::storage::checkpoint::{self, PartitionOffset};
-use twinlog_proto::storage::names::{HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, TEMPORARY_SUFFIX, partition_dir};
+use twinlog_proto::storage::names::{HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, partition_dir};
 
 /// Why a checkpoint could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -267,8 +266,7 @@ fn read(path: &Path) -> Result<Vec<PartitionOffset>, CheckpointError> {
 }
 
 fn write_aside(path: &Path, text: &str) -> Result<(), CheckpointError> {
-    let aside = files::with_suffix(path, TEMPORARY_SUFFIX);
-    let mut file = File::create(&aside).map_err(failed("create", &aside))?;
+    let (aside, mut file) = files::create_aside(path).map_err(failed("write beside", path))?;
     file.write_all(text.as_bytes()).map_err(failed("write", &aside))?;
     file.sync_all().map_err(failed("sync", &aside))?;
     std::fs::rename(&aside, path).map_err(failed("replace", path))

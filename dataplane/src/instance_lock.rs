@@ -93,8 +93,11 @@ fn lock_data(path: &Path) -> Result<File, LockError> {
 
 const PID_BYTES_MAX: u64 = 16;
 
+/// A link is not followed: root locks directories of brokers' users.
 fn open(path: &Path, mode: u32) -> io::Result<File> {
-    File::options().create(true).truncate(false).read(true).write(true).mode(mode).open(path)
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true).mode(mode).custom_flags(libc::O_NOFOLLOW);
+    options.open(path)
 }
 
 /// Whether both kinds of lock were free and are ours now.

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use twinlog_proto::storage::names;
 
@@ -85,7 +85,10 @@ fn lock(directory: &Path) -> Result<File, LockError> {
     let path = directory.join(names::LOCK);
     let failed = |source| LockError::System { path: path.clone(), source };
     for _ in 0..TRIES_MAX {
-        let file = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
+        // A link is not followed: root locks directories of brokers' users.
+        let file = options.custom_flags(libc::O_NOFOLLOW).open(&path).map_err(failed)?;
         match try_lock(&file) {
             Ok(()) => {}
             Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -147,6 +150,15 @@ mod tests {
             assert!(std::time::Instant::now() < deadline, "{cause}");
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_file_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        std::os::unix::fs::symlink(&elsewhere, directory.path().join(names::LOCK)).unwrap();
+        assert!(matches!(Locks::take(&[directory.path().to_owned()]), Err(LockError::System { .. })));
+        assert!(!elsewhere.exists());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use twinlog_proto::storage::names::TEMPORARY_SUFFIX;
@@ -61,8 +61,7 @@ pub enum ReplaceError {
 
 /// Writes `path` anew: aside, synced, renamed over, folder synced. A reader sees the old file or the new one.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReplaceError> {
-    let aside = with_suffix(path, TEMPORARY_SUFFIX);
-    let mut file = File::create(&aside).map_err(ReplaceError::Write)?;
+    let (aside, mut file) = create_aside(path).map_err(ReplaceError::Write)?;
     file.write_all(bytes).map_err(ReplaceError::Write)?;
     file.sync_all().map_err(ReplaceError::Sync)?;
     drop(file);
@@ -72,9 +71,17 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ReplaceError> {
 
 /// The same, for a caller who makes the filesystem durable later: after a crash before that the file may be the old one, or empty.
 pub fn replace_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = with_suffix(path, TEMPORARY_SUFFIX);
-    fs::write(&aside, bytes)?;
+    let (aside, mut file) = create_aside(path)?;
+    file.write_all(bytes)?;
     fs::rename(&aside, path)
+}
+
+/// Makes the file beside `path` that is to replace it, empty; gives its path. A link in its place is not followed: root works in directories
+/// of brokers' users.
+pub fn create_aside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let aside = with_suffix(path, TEMPORARY_SUFFIX);
+    let file = File::options().write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW).open(&aside)?;
+    Ok((aside, file))
 }
 
 /// Writes `path` whole, without making it durable.

@@ -142,3 +142,16 @@ fn what_cannot_be_said_is_refused_by_name() {
     });
     assert!(text.contains("setting long of topic orders"), "{text}");
 }
+
+#[test]
+fn a_link_beside_a_file_that_is_written_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elsewhere) = (folder.path().join("meta.properties"), folder.path().join("elsewhere"));
+    fs::write(&elsewhere, b"of somebody else").unwrap();
+    replace_public(&path, b"x").unwrap();
+    let aside = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(aside, 2, "nothing is left beside it");
+    std::os::unix::fs::symlink(&elsewhere, files::aside(&path)).unwrap();
+    assert!(replace_public(&path, b"y").is_err());
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"of somebody else");
+}

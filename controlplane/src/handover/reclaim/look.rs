@@ -242,6 +242,11 @@ fn rights(dir: &Path, log_dir: &Path, data: &Path) -> io::Result<Option<Finding>
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let meta = entry.metadata()?;
+        if !meta.is_file() {
+            // It would be followed when files are cut, as root perhaps.
+            let what = format!("{} is no file, which no broker leaves there", entry.path().display());
+            return Ok(Some(Finding::new(what, "look what it is, and move it away")));
+        }
         if meta.uid() != target.uid() && !owner::may_give() {
             let what = format!(
                 "{} belongs to user {}, and {} to user {}",
@@ -260,4 +265,21 @@ fn rights(dir: &Path, log_dir: &Path, data: &Path) -> io::Result<Option<Finding>
         let what = format!("{} cannot be written by this user", path.display());
         Finding::new(what, "run this as the user of the broker and of `twinlog up`, or as root")
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_directory_with_a_link_in_it_is_not_taken_back() {
+        let logs = tempfile::tempdir().unwrap();
+        let (dir, elsewhere) = (logs.path().join("orders-0"), logs.path().join("elsewhere"));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("00000000000000000000.log"), b"").unwrap();
+        assert_eq!(rights(&dir, logs.path(), logs.path()).unwrap(), None);
+        std::os::unix::fs::symlink(elsewhere, dir.join("00000000000000000000.index")).unwrap();
+        let found = rights(&dir, logs.path(), logs.path()).unwrap().unwrap();
+        assert!(found.what.contains("00.index is no file"), "{}", found.what);
+    }
 }

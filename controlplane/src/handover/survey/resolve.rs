@@ -170,7 +170,7 @@ mod tests {
         let files = files(scratch.path());
         let path = |base| scratch.path().join(names::file_name(base, FileKind::Log));
         fed(&files).unwrap();
-        let whole = [0, 3].map(|base| std::fs::read(path(base)).unwrap());
+        let whole = [0, 3].map(|base| fs::read(path(base)).unwrap());
         for behind in [&[0_u8; 4096][..], &[9; 30], &[9; 4096]] {
             fs::write(path(3), [&whole[1], behind].concat()).unwrap();
             fed(&files).unwrap();
