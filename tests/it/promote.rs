@@ -4,6 +4,7 @@
 
 mod at_scale;
 mod interrupted;
+mod odd_node;
 mod refused;
 mod world;
 
