@@ -147,6 +147,8 @@ pub struct Node {
     pub cluster_id: Option<String>,
     /// The release that it was formatted for, in words; `None` when it is not formatted.
     pub release: Option<String>,
+    /// Its feature levels, or those that it is to get, have share groups.
+    pub share_groups: bool,
     /// Directories of it that nobody formatted.
     pub unformatted: Vec<PathBuf>,
     /// Its log directories.

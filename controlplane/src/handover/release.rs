@@ -29,6 +29,7 @@ const NAMES: [(Release, &str); 5] = [
     (Release::V4_3, "4.3"),
     (Release::V4_4, "4.4"),
 ];
+const SHARE: &str = "share.version";
 /// The highest level of metadata.version of the last release.
 const LEVEL_MAX: i16 = 33;
 
@@ -38,7 +39,6 @@ impl Release {
     pub fn levels(self) -> &'static [(&'static str, i16)] {
         const ELR: &str = "eligible.leader.replicas.version";
         const GROUP: &str = "group.version";
-        const SHARE: &str = "share.version";
         const STREAMS: &str = "streams.version";
         const TRANSACTION: &str = "transaction.version";
         match self {
@@ -48,6 +48,12 @@ impl Release {
             Self::V4_3 => &[(METADATA_VERSION, 30), (ELR, 1), (GROUP, 1), (SHARE, 1), (STREAMS, 1), (TRANSACTION, 2)],
             Self::V4_4 => &[(METADATA_VERSION, 33), (ELR, 1), (GROUP, 1), (SHARE, 2), (STREAMS, 1), (TRANSACTION, 2)],
         }
+    }
+
+    /// Whether these levels have share groups.
+    #[must_use]
+    pub fn has_share_groups(self) -> bool {
+        self.levels().iter().any(|(name, level)| *name == SHARE && *level > 0)
     }
 
     /// The first release with this level of metadata.version; none for one that is not known yet.

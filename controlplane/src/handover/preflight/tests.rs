@@ -75,6 +75,7 @@ fn facts() -> Facts {
             id: 1,
             cluster_id: None,
             release: None,
+            share_groups: false,
             unformatted: Vec::new(),
             log_dirs: vec![dir("/broker/a"), dir("/broker/b")],
             metadata_log_dir: "/broker/a".into(),
@@ -152,6 +153,19 @@ fn topics_that_the_nodes_own_retention_would_shorten_are_named() {
     assert!(is_warned(&[("cleanup.policy", "compact,delete")], "orders"));
     assert!(!is_warned(&[("cleanup.policy", "compact")], "orders"));
     assert!(!is_warned(&[], "__consumer_offsets"));
+}
+
+#[test]
+fn share_groups_that_the_nodes_levels_do_not_have_are_warned_of() {
+    let is_warned = |name: &str, share_groups: bool| {
+        let judged = judged(|f| {
+            f.topics.push(Topic { name: name.into(), ..f.topics[0].clone() });
+            f.node.share_groups = share_groups;
+        });
+        judged.warnings.iter().any(|found| found.what.contains("share.version"))
+    };
+    assert!(is_warned("__share_group_state", false));
+    assert!(!is_warned("__share_group_state", true) && !is_warned("payments", false));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::mirror::internal;
 use twinlog_proto::handover::resolve::{ClampedOffset, ResolvedTransaction};
 use twinlog_proto::storage::coordinator::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 
+const SHARE_GROUP_STATE: &str = "__share_group_state";
 /// Transactions, partitions and notes that are named one by one.
 const NAMED_MAX: usize = 20;
 
@@ -49,6 +50,12 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
         warnings.push(Finding::new(
             "__transaction_state is not mirrored: transactions that are open are aborted, whatever their producers decided",
             "set mirror.internal.topics=standby before",
+        ));
+    }
+    if has(SHARE_GROUP_STATE) && !facts.node.share_groups {
+        warnings.push(Finding::new(
+            "the source has share groups, and the node's feature levels have none: their members get nothing until share.version is raised there",
+            "give --release 4.2 or later for a node that nobody formatted, or run `kafka-features upgrade --release-version 4.2` against it after the start",
         ));
     }
     if let Err(why) = &facts.resolution {
