@@ -44,7 +44,7 @@ librdkafka: setup-test build ## librdkafka (confluent-kafka from PyPI) against a
 	TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \
 	  $(CARGO) test -p twinlog-tests --locked --test it -- --ignored librdkafka
 
-matrix: setup-test build ## what stock brokers of every release serve after a hand-over; writes docs/fidelity.md; ONLY="4.4.0 standby"
+matrix: setup-test $(if $(TWINLOG_BIN_DIR),,build) ## what stock brokers of every release serve after a hand-over; writes docs/fidelity.md; ONLY="4.4.0 standby"
 	@for version in $(MATRIX_VERSIONS); do tests/setup/kafka $$version || exit 1; done
 	@tests/setup/librdkafka $(LIBRDKAFKA_VERSION) || echo "matrix: without librdkafka" >&2
 	TWINLOG_MATRIX="$(ONLY)" TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \

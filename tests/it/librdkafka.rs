@@ -2,23 +2,16 @@
 //! without a warning, and its producers are refused once and at once, in words where the protocol has room for them. It needs a package from PyPI, so it is left out of `make test`.
 
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::time::Duration;
 use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka::{Broker, Spec};
+use twinlog_tests::librdkafka;
 use twinlog_tests::oracle::Oracle;
 use twinlog_tests::place;
-use twinlog_tests::process::mortal;
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Half of what a producer is given.
 const REFUSED_WITHIN_MS: i64 = 7_500;
-
-/// The Python that `tests/setup/librdkafka` has made, which names it in this variable.
-fn python() -> PathBuf {
-    let home = std::env::var("TWINLOG_LIBRDKAFKA").expect("run it by `make librdkafka`");
-    PathBuf::from(home).join("bin/python")
-}
 
 fn ok<'a>(seen: &'a Value, step: &str) -> &'a Value {
     seen[step].get("ok").unwrap_or_else(|| panic!("{step}: {}", seen[step]))
@@ -39,11 +32,7 @@ fn librdkafka_looks_around_without_a_warning_and_its_producers_are_refused() {
     site.mirror_with("dr", &boot, &["orders"], &[]);
     site.caught_up("dr", &[("orders".to_owned(), 0, 100)], LIMIT);
 
-    let script = place::repository().join("tests/clients/look.py");
-    let ran = mortal(python()).arg(script).args([&site.listen, "orders"]).output().expect("python starts");
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{said}");
-    let seen: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|cause| panic!("{cause}: {said}"));
+    let seen = librdkafka::ask("look.py", &[&site.listen, "orders"]).unwrap_or_else(|why| panic!("{why}"));
     let metadata = ok(&seen, "metadata");
     assert_eq!(metadata["topics"]["orders"], 2);
     assert_eq!(ok(&seen, "cluster")["id"], metadata["cluster"]);

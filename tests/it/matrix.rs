@@ -34,13 +34,13 @@ fn run(column: Column, command: &str) -> Run {
     let (boot, source) = (world.source.boot.clone(), &mut world.source.broker);
     let retained = afterwards::retained(&mut world.oracle, &boot);
     source.stop();
+    world.source.name.moves_to(&world.boot);
     goes_on::read(&mut world);
     afterwards::read(&mut world, retained);
-    let cells = std::mem::take(&mut world.cells);
+    let (cells, clients) = (std::mem::take(&mut world.cells), world.clients());
     drop(world);
     let seconds = begun.elapsed().as_secs();
     eprintln!("{} took {seconds} s", column.name());
-    let clients = format!("Java {}", place::KAFKA_VERSION);
     Run { column, when: now(), seconds, command: command.to_owned(), clients, cells }
 }
 

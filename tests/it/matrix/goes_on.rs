@@ -33,8 +33,8 @@ fn end(world: &World, folder: &str) -> Result<i64, String> {
 }
 
 fn idempotent(world: &mut World) -> Result<Cell, String> {
-    let boots = world.source.boots.clone();
-    let first = lives(&mut world.oracle, &boots, None)?;
+    let name = world.source.name.address().to_owned();
+    let first = lives(&mut world.oracle, &name, None)?;
     let end = end(world, "steady-0")?;
     let was = batch(&world.source.broker.partition_dir("steady", 0), 0)?;
     let is = batch(&world.node.partition_dir("steady", 0), first)?;
@@ -48,8 +48,8 @@ fn idempotent(world: &mut World) -> Result<Cell, String> {
 
 fn transactional(world: &mut World) -> Result<Cell, String> {
     // The same process.
-    let boots = world.source.boots.clone();
-    let first = lives(&mut world.oracle, &boots, Some(LIVING))?;
+    let name = world.source.name.address().to_owned();
+    let first = lives(&mut world.oracle, &name, Some(LIVING))?;
     let was = batch(&world.source.broker.partition_dir("steady", 0), 10)?;
     let is = batch(&world.node.partition_dir("steady", 0), first)?;
     until("the transaction is committed", LIMIT, || match world.oracle.offsets(&world.boot, "steady")[0] {
@@ -66,26 +66,39 @@ fn transactional(world: &mut World) -> Result<Cell, String> {
     let first = told[0]["first"].as_i64().ok_or_else(|| told.to_string())?;
     let was = batch(&world.source.broker.partition_dir("paid", 0), end - 1)?;
     let is = batch(&world.node.partition_dir("paid", 0), first)?;
-    match is.producer_id == was.producer_id && first > end {
-        true => Ok(Cell::Kept),
-        false => Err(format!("{was:?}, then {is:?}")),
+    if is.producer_id != was.producer_id || first <= end {
+        return Err(format!("{was:?}, then {is:?}"));
     }
+    if let Some(told) = world.also("transaction", json!({"topic": "paid", "txn": "three"}))? {
+        let first = told[0].as_i64().ok_or_else(|| told.to_string())?;
+        let now = batch(&world.node.partition_dir("paid", 0), first)?;
+        if now.producer_id != was.producer_id {
+            return Err(format!("librdkafka: {was:?}, then {now:?}"));
+        }
+    }
+    Ok(Cell::Kept)
 }
 
 /// The ids that a cluster gives out anew must not be those that wrote the mirrored records: what came from one would be taken for a
 /// repetition, acknowledged with an old offset, and not written.
 fn fresh(world: &mut World) -> Result<Cell, String> {
     let end = end(world, "plain-0")?;
-    let ask = json!({"do": "fresh", "boot": world.boot, "topic": "plain", "producers": PRODUCERS, "prefix": "after"});
-    let told = world.oracle.try_ask(&ask)?;
-    let offsets: Vec<i64> = told.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+    let ask = |prefix: &str| json!({"do": "fresh", "boot": world.boot, "topic": "plain", "producers": PRODUCERS, "prefix": prefix});
+    let mut told = vec![("java", world.oracle.try_ask(&ask("java"))?)];
+    told.extend(world.also("fresh", ask("other"))?.map(|offsets| ("other", offsets)));
     let values = world.oracle.try_ask(&json!({"do": "values", "boot": world.boot, "topic": "plain", "from": end}))?;
-    for (n, offset) in offsets.iter().enumerate() {
-        if *offset < end || values[offset.to_string()] != format!("after-{n}") {
-            return Err(format!("record {n} was acknowledged at {offset}, the log ended at {end}: {values}"));
+    for (prefix, told) in &told {
+        let offsets: Vec<i64> = told.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        for (n, offset) in offsets.iter().enumerate() {
+            if *offset < end || values[offset.to_string()] != format!("{prefix}-{n}") {
+                return Err(format!("{prefix}-{n} was acknowledged at {offset}, the log ended at {end}: {values}"));
+            }
+        }
+        if offsets.len() as i64 != PRODUCERS {
+            return Err(format!("{prefix}: {told}"));
         }
     }
-    if offsets.len() as i64 == PRODUCERS { Ok(Cell::Kept) } else { Err(format!("{offsets:?}")) }
+    Ok(Cell::Kept)
 }
 
 fn committed(offsets: &Value) -> Result<i64, String> {
@@ -99,10 +112,23 @@ fn same_group(world: &mut World, at: usize) -> Result<Group, String> {
     if is != group.offsets {
         return Err(format!("{} stood at {}, stands at {is}", group.id, group.offsets));
     }
-    let (wanted, boot) = (committed(&is)?, world.boot.clone());
-    match joins(&mut world.oracle, &boot, group.id, group.protocol, 5)? {
-        first if first == wanted => Ok(group),
-        first => Err(format!("{} begins at {first}, not at {wanted}", group.id)),
+    begins(world, &group)?;
+    Ok(group)
+}
+
+/// A member of each client begins where the group stands.
+fn begins(world: &mut World, group: &Group) -> Result<(), String> {
+    let boot = world.boot.clone();
+    let wanted = committed(&clients::offsets(&mut world.oracle, &boot, group.id))?;
+    let first = joins(&mut world.oracle, &boot, group.id, group.protocol, 5)?;
+    if first != wanted {
+        return Err(format!("{} begins at {first}, not at {wanted}", group.id));
+    }
+    let wanted = committed(&clients::offsets(&mut world.oracle, &boot, group.id))?;
+    let ask = json!({"group": group.id, "protocol": group.protocol, "topic": "grouped", "count": 5});
+    match world.also("join", ask)? {
+        Some(first) if first != wanted => Err(format!("librdkafka, {}: begins at {first}, not at {wanted}", group.id)),
+        _ => Ok(()),
     }
 }
 
@@ -130,7 +156,5 @@ fn higher_epoch(world: &mut World) -> Result<Cell, String> {
     if epoch.is_none_or(|epoch| epoch <= 0) {
         return Err(format!("the group committed no higher epoch: {}", group.offsets));
     }
-    let (boot, stood) = (world.boot.clone(), committed(&clients::offsets(&mut world.oracle, &world.boot, group.id))?);
-    let first = joins(&mut world.oracle, &boot, group.id, group.protocol, 5)?;
-    if first == stood { Ok(Cell::Kept) } else { Err(format!("committed {stood}, then read on at {first}")) }
+    begins(world, &group).map(|()| Cell::Kept)
 }

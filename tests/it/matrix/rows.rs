@@ -1,7 +1,7 @@
 //! Rows that are read before anybody writes to the broker that took over.
 
 use super::column::{Cell, Row};
-use super::source::{TIERED, TRIMMED_AT, own_settings, seen};
+use super::source::{LEVELS, TIERED, TRIMMED_AT, names, own_settings, seen};
 use super::world::World;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,6 +124,15 @@ fn topic_ids(world: &mut World) -> Result<Cell, String> {
 
 fn timestamps(world: &mut World, now: &Value) -> Result<Cell, String> {
     same(&fields(&world.before.seen, &["digest"]), &fields(now, &["digest"]))?;
+    for (level, isolation) in LEVELS.into_iter().enumerate() {
+        let Some(told) = world.also("read", json!({"topics": names(), "isolation": isolation}))? else { break };
+        for was in world.before.seen[level].as_array().into_iter().flatten() {
+            let is = &told[format!("{}-{}", was["topic"].as_str().unwrap_or_default(), was["partition"])];
+            if is["digest"] != was["digest"] || is["count"] != was["count"] {
+                return Err(format!("librdkafka, {isolation}: was {was}, is {is}"));
+            }
+        }
+    }
     let is = world.source.times(&mut world.oracle, &world.boot);
     match is == world.before.times {
         true => Ok(Cell::Kept),

@@ -11,6 +11,7 @@ use twinlog_tests::kafka::{Broker, Spec};
 use twinlog_tests::kafka_log::Log;
 use twinlog_tests::oracle::{self, Oracle};
 use twinlog_tests::process::until;
+use twinlog_tests::relay::Relay;
 
 /// Longest wait for anything.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
@@ -50,8 +51,8 @@ pub(super) struct Source {
     pub(super) broker: Broker,
     /// Its address.
     pub(super) boot: String,
-    /// Its address and that of the broker that takes over: what a client is given that must live on.
-    pub(super) boots: String,
+    /// An address that leads here until it moves: what a client is given that must live on.
+    pub(super) name: Relay,
     /// About now; times of records and of lookups are told from it, so that they are the same at both ends.
     pub(super) base_ms: i64,
 }
@@ -139,11 +140,11 @@ fn with_remote_storage(spec: Spec, dir: &Path) -> Spec {
 
 impl Source {
     /// A source that has it all, of the column's release.
-    pub(super) fn new(column: Column, dir: &Path, heir: &str, oracle: &mut Oracle) -> Self {
+    pub(super) fn new(column: Column, dir: &Path, oracle: &mut Oracle) -> Self {
         let broker = Broker::start(with_remote_storage(spec(column, dir), dir));
         let (boot, base_ms) = (broker.address(), now_ms());
-        let boots = format!("{boot},{heir}");
-        let mut source = Self { broker, boot, boots, base_ms };
+        let name = Relay::to(&boot);
+        let mut source = Self { broker, boot, name, base_ms };
         for (topic, partitions) in TOPICS.into_iter().chain([(TIERED, 1)]) {
             oracle.create(&source.boot, topic, partitions, &settings(topic));
         }
@@ -194,7 +195,7 @@ impl Source {
         let fresh = json!({"do": "fresh", "boot": boot, "topic": "plain", "producers": PRODUCERS, "prefix": "before"});
         oracle.ask(&fresh);
         for txn in [None, Some(LIVING)] {
-            clients::lives(oracle, &self.boots, txn).unwrap_or_else(|why| panic!("{why}"));
+            clients::lives(oracle, self.name.address(), txn).unwrap_or_else(|why| panic!("{why}"));
         }
         oracle.ask(&json!({"do": "delete-records", "boot": boot, "topic": "trimmed", "before": TRIMMED_AT}));
     }

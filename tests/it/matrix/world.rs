@@ -10,7 +10,10 @@ use twinlog_tests::command::{Ran, twinlog};
 use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka::Broker;
 use twinlog_tests::oracle::Oracle;
-use twinlog_tests::place;
+use twinlog_tests::{librdkafka, place};
+
+/// What librdkafka is asked by.
+const SCRIPT: &str = "fidelity.py";
 
 /// A column on its way.
 pub(super) struct World {
@@ -18,6 +21,8 @@ pub(super) struct World {
     pub(super) column: Column,
     /// The stock client.
     pub(super) oracle: Oracle,
+    /// The other client's version, where it is installed.
+    pub(super) librdkafka: Option<String>,
     /// The source, which still runs when the first rows are read.
     pub(super) source: Source,
     /// What its clients saw before.
@@ -38,10 +43,12 @@ impl World {
     /// Makes the source, mirrors it, and hands it over. The broker serves when this returns.
     pub(super) fn handed_over(column: Column) -> Self {
         let scratch = place::scratch("matrix");
+        let version = || librdkafka::ask(SCRIPT, &["version", "{}"]).unwrap_or_else(|why| panic!("{why}"));
+        let librdkafka = librdkafka::python().and_then(|_| version().as_str().map(str::to_owned));
         let mut oracle = Oracle::start();
         let node = Broker::prepare(source::spec(column, &scratch.path().join("node")).unformatted());
         let boot = node.address();
-        let source = Source::new(column, &scratch.path().join("source"), &boot, &mut oracle);
+        let source = Source::new(column, &scratch.path().join("source"), &mut oracle);
         let before = source.look(&mut oracle);
         let site = Site::new(scratch.path().join("site"));
         let house = House::up(&site);
@@ -58,7 +65,19 @@ impl World {
             Mode::Standby => promoted(&site, node, column),
         };
         house.down();
-        Self { column, oracle, source, before, tiered, node, boot, cells: BTreeMap::new(), scratch }
+        Self { column, oracle, librdkafka, source, before, tiered, node, boot, cells: BTreeMap::new(), scratch }
+    }
+
+    /// What librdkafka makes of the same; nothing where it is not installed.
+    pub(super) fn also(&self, verb: &str, mut ask: Value) -> Result<Option<Value>, String> {
+        ask["boot"] = self.boot.as_str().into();
+        self.librdkafka.as_ref().map(|_| librdkafka::ask(SCRIPT, &[verb, &ask.to_string()])).transpose()
+    }
+
+    /// The clients that look.
+    pub(super) fn clients(&self) -> String {
+        let other = self.librdkafka.as_ref().map_or_else(String::new, |version| format!(", librdkafka {version}"));
+        format!("Java {}{other}", place::KAFKA_VERSION)
     }
 
     /// Notes what a row is; why it is not as it should be, when it is not.
