@@ -46,6 +46,7 @@ struct Shared {
     trouble: RefCell<Option<String>>,
     armed: RefCell<BTreeMap<PartitionKey, i16>>,
     slots: Rc<dyn Slots>,
+    directories: Vec<String>,
     book: Rc<Book>,
     tally: Tally,
     node: RefCell<Option<Rc<LookAtNode>>>,
@@ -58,7 +59,6 @@ pub type LookAtNode = dyn Fn(&dyn Fn(&str) -> bool) -> NodeDetail;
 pub struct DriverTask {
     queue: mpsc::Receiver<Decide>,
     shared: Rc<Shared>,
-    directories: Vec<String>,
     sender: Rc<Sender>,
     log: Durable,
 }
@@ -104,17 +104,12 @@ pub fn new(parts: Parts) -> (Driver, DriverTask) {
         trouble: RefCell::new(None),
         armed: RefCell::default(),
         slots: parts.slots,
+        directories: parts.directories,
         book: Rc::default(),
         tally: Tally::default(),
         node: RefCell::default(),
     });
-    let task = DriverTask {
-        queue,
-        shared: Rc::clone(&shared),
-        directories: parts.directories,
-        sender: parts.sender,
-        log: parts.log,
-    };
+    let task = DriverTask { queue, shared: Rc::clone(&shared), sender: parts.sender, log: parts.log };
     (Driver { queue: sender, shared }, task)
 }
 
@@ -147,6 +142,12 @@ impl Driver {
     pub fn node(&self, sees: &dyn Fn(&str) -> bool) -> Option<NodeDetail> {
         let look = self.shared.node.borrow().clone();
         look.map(|look| look(sees))
+    }
+
+    /// The data directories.
+    #[must_use]
+    pub fn directories(&self) -> Vec<String> {
+        self.shared.directories.clone()
     }
 
     /// What the control plane counts of its own work.
@@ -252,7 +253,7 @@ impl DriverTask {
         let catalog = Rc::clone(&self.shared.catalog.borrow());
         let slots_max = self.shared.slots.slots_max();
         let version_floor = self.log.next_offset();
-        let room = Room { directories: self.directories.clone(), slots_max, version_floor };
+        let room = Room { directories: self.shared.directories.clone(), slots_max, version_floor };
         let mut draft = Draft::new(&catalog, &room);
         let mut answers = Vec::with_capacity(waiting.len());
         let mut partitions = 0;
@@ -338,6 +339,7 @@ fn partitions_of(event: &MirrorEvent, catalog: &Catalog) -> usize {
         MirrorEvent::Started { topic, .. } | MirrorEvent::Anew { topic, .. } => {
             usize::try_from(topic.partition_count).unwrap_or(0)
         }
+        MirrorEvent::TakenUp { partitions, .. } => partitions.len(),
         MirrorEvent::Wanted { mirror, topic, .. } => {
             catalog.topic(mirror, topic).map_or(0, |known| known.partitions.len())
         }

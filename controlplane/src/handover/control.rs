@@ -27,13 +27,18 @@ pub(super) fn record(
     (handed_over_to, returned): (&str, bool),
     failure: &str,
 ) -> Result<(), Failure> {
-    let topics = names.into_iter().map(|name| TopicData { topic_name: name, ..TopicData::default() });
-    let answer = connect(address)?.ask(&RecordHandOverRequest {
-        mirror_name: mirror.to_owned(),
-        topics: topics.collect(),
-        handed_over_to: handed_over_to.to_owned(),
-        returned,
-    })?;
+    let topics = names.into_iter().map(|name| TopicData { topic_name: name, ..TopicData::default() }).collect();
+    let (mirror_name, handed_over_to) = (mirror.to_owned(), handed_over_to.to_owned());
+    let request = RecordHandOverRequest { mirror_name, topics, handed_over_to, returned, ..Default::default() };
+    ask_to_record(address, &request, failure)
+}
+
+/// Asks the control plane at `address` to record this. `failure` as for [`record`].
+///
+/// # Errors
+/// When it cannot be asked, or refuses.
+pub(super) fn ask_to_record(address: &str, request: &RecordHandOverRequest, failure: &str) -> Result<(), Failure> {
+    let answer = connect(address)?.ask(request)?;
     accepted(answer.topics.iter().map(|topic| topic.error_code), answer.error_code, answer.error_message, failure)
 }
 

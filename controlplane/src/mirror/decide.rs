@@ -5,6 +5,7 @@
 
 mod anew;
 mod follow;
+mod take_up;
 
 use crate::limits::ERROR_CHARS_MAX;
 use crate::mirror::catalog::{
@@ -145,6 +146,7 @@ impl<'a> Draft<'a> {
                 event => self.step(&mirror, &topic, partition, event, &detail),
             },
             MirrorEvent::HandedOver { mirror, topic, to } => self.hand_over(mirror, topic, to),
+            MirrorEvent::TakenUp { mirror, topic, to, partitions } => self.take_up(mirror, &topic, to, partitions),
             MirrorEvent::Acl { origin, binding, present } => self.acl(origin, binding, present),
             MirrorEvent::AclGiven { mirror, binding, to } => {
                 self.remember(&mirror.clone(), StateRecord::AclGiven { mirror, binding, to })
@@ -159,12 +161,7 @@ impl<'a> Draft<'a> {
                 Ok(())
             }
             MirrorEvent::WriterEpoch { mirror, topic, partition, epoch } => {
-                let topic_id = self.catalog.topic(&mirror, &topic).ok_or(NotTaken::Absent)?.facts.id;
-                let known = self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;
-                let standing =
-                    Standing { writer_epoch: epoch.max(known.standing.writer_epoch), ..known.standing.clone() };
-                self.record(StateRecord::Standing { mirror, topic, topic_id, partition, standing });
-                Ok(())
+                self.writer_epoch(mirror, topic, partition, epoch)
             }
             MirrorEvent::Configs { mirror, topic, configs } => {
                 self.catalog.topic(&mirror, &topic).ok_or(NotTaken::Absent)?;

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::mirror::catalog::MirrorFacts;
+use crate::mirror::event::TakenUp;
 use crate::statelog::batch::KeyValue;
 use crate::statelog::record;
 
@@ -250,4 +251,33 @@ fn a_new_topic_that_begins_from_scratch_trusts_no_folder_that_lies_there() {
     let anew = MirrorEvent::Anew { mirror: "m".into(), topic: source("t", 2) };
     let catalog = group(&Catalog::default(), [created(), anew]).catalog;
     assert!(catalog.partitions().all(|(.., partition)| partition.placement.as_ref().unwrap().discard));
+}
+
+#[test]
+fn a_topic_that_comes_with_its_directories_is_stopped_and_a_brokers_until_it_is_given_back() {
+    let before = group(&Catalog::default(), [created()]).catalog;
+    let part = |partition, directory: &str, offset| TakenUp {
+        partition,
+        directory: directory.to_owned(),
+        last: LastMirrored { offset, epoch: 3 },
+    };
+    let partitions = vec![part(0, "/b", 40), part(1, "/a", 0)];
+    let taken = MirrorEvent::TakenUp { mirror: "m".into(), topic: source("t", 2), to: "node 1".into(), partitions };
+    let decided = group(&before, [taken.clone()]);
+    let topic = decided.catalog.topic("m", "t").unwrap();
+    assert_eq!((topic.facts.desired, topic.handed_over.as_deref()), (Desired::Stop, Some("node 1")));
+    let first = &topic.partitions[&0];
+    assert_eq!(
+        (first.standing.state, first.last_mirrored),
+        (MirrorState::Stopped, Some(LastMirrored { offset: 40, epoch: 3 }))
+    );
+    assert_eq!(first.placement.as_ref().map(|p| (p.slot, p.directory.as_str())), Some((0, "/b")));
+    assert_eq!(decided.send, ["m".to_owned()].into());
+    let room = room();
+    assert_eq!(Draft::new(&decided.catalog, &room).take(taken), Err(NotTaken::Absent), "it has the topic");
+    assert_eq!(Draft::new(&decided.catalog, &room).take(started(2)), Err(NotTaken::HandedOver("node 1".into())));
+    let back = MirrorEvent::HandedOver { mirror: "m".into(), topic: "t".into(), to: None };
+    let flows = group(&decided.catalog, [back, started(3)]).catalog;
+    assert_eq!(state(&flows, 0), MirrorState::Preparing);
+    assert_eq!(flows.partition("m", "t", 0).unwrap().placement.as_ref().unwrap().directory, "/b");
 }

@@ -33,6 +33,8 @@ pub enum MirrorEvent {
     Partition { mirror: String, topic: String, partition: i32, event: Event, detail: Detail },
     /// The directories of a topic are this broker's now; `None`: they are back.
     HandedOver { mirror: String, topic: String, to: Option<String> },
+    /// A topic that the mirror never had comes with its directories, which the broker `to` has; it is stopped.
+    TakenUp { mirror: String, topic: SourceTopic, to: String, partitions: Vec<TakenUp> },
     /// An access rule was given to the destination of a mirror, this cluster, or taken away from it.
     AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
     /// What we are about to write for a group at the destination, all partitions of a topic; `None` to forget it.
@@ -47,6 +49,17 @@ pub enum MirrorEvent {
     WriterEpoch { mirror: String, topic: String, partition: i32, epoch: i32 },
     /// The settings that a topic is to have.
     Configs { mirror: String, topic: String, configs: TopicConfigs },
+}
+
+/// A partition of a topic that comes with its directories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenUp {
+    /// Its index.
+    pub partition: i32,
+    /// The data directory that it will lie in.
+    pub directory: String,
+    /// Up to where it is what its source has.
+    pub last: LastMirrored,
 }
 
 /// What comes with an event of one partition.

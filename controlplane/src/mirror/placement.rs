@@ -39,16 +39,26 @@ impl Placer {
     /// # Errors
     /// When all slots below `slots_max` are taken or there is no directory.
     pub fn place(&mut self, slots_max: u32) -> Result<(u32, String), Full> {
+        let folder = self.load.iter().min_by_key(|(_, count)| **count).ok_or(Full)?.0.clone();
+        Ok((self.place_in(&folder, slots_max)?, folder))
+    }
+
+    /// The lowest free slot, for a partition that lies in `folder`.
+    ///
+    /// # Errors
+    /// When all slots below `slots_max` are taken.
+    pub fn place_in(&mut self, folder: &str, slots_max: u32) -> Result<u32, Full> {
         while self.used.contains(&self.next) {
             self.next += 1;
         }
         if self.next >= slots_max {
             return Err(Full);
         }
-        let (folder, count) = self.load.iter_mut().min_by_key(|(_, count)| **count).ok_or(Full)?;
-        *count += 1;
+        if let Some(count) = self.load.get_mut(folder) {
+            *count += 1;
+        }
         self.used.insert(self.next);
-        Ok((self.next, folder.clone()))
+        Ok(self.next)
     }
 }
 

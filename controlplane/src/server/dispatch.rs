@@ -175,9 +175,7 @@ async fn route(driver: &Driver, us: &Endpoint, who: &Who, budget: &Budget, frame
             call.change(|request, catalog, _| rpc::first_draft::remove(request, catalog)).await
         }
         api::DELETE_MIRROR => call.change(|request, catalog, _| rpc::delete_mirror::decide(request, catalog)).await,
-        api::RECORD_HAND_OVER => {
-            call.change(|request, catalog, _| rpc::record_hand_over::decide(request, catalog)).await
-        }
+        api::RECORD_HAND_OVER => call.record_hand_over().await,
         api::SYNC_MIRROR => {
             let request = call.request()?;
             let answer = synced(driver, &request).await;
@@ -367,6 +365,19 @@ impl Call<'_> {
         let decided = move |catalog: &Catalog, _: &View<'_>| decide(&asked, &settings, source, &own, catalog);
         let changed = self.driver.change(decided).await;
         self.answer(&request, changed.unwrap_or_else(|cause| CreateMirrorResponse::refused(not_durable(&cause))))
+    }
+
+    /// Topics that the mirror never had are asked about at the source.
+    async fn record_hand_over(&self) -> Result<Vec<u8>, Close> {
+        use rpc::record_hand_over::{Around, RecordHandOverResponse, decide, question};
+        let request = self.request()?;
+        let source = match self.driver.read(|catalog, _| question(&request, catalog)) {
+            Some((servers, wanted)) => trail::ask(&servers, &wanted, &self.us.cluster_id).await,
+            None => Ok(topics::Answer::default()),
+        };
+        let (around, asked) = (Around { source, directories: self.driver.directories() }, Rc::clone(&request));
+        let changed = self.driver.change(move |catalog, view| decide(&asked, &around, catalog, view)).await;
+        self.answer(&request, changed.unwrap_or_else(|cause| RecordHandOverResponse::refused(not_durable(&cause))))
     }
 
     async fn start_mirror_topics(&self) -> Result<Vec<u8>, Close> {

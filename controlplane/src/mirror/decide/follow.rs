@@ -2,7 +2,7 @@
 
 use super::{Draft, NotTaken};
 use crate::mirror::acls::MADE_HERE;
-use crate::mirror::catalog::{Desired, Mirror, MirrorFacts, Placement, StateRecord, TopicFacts};
+use crate::mirror::catalog::{Desired, Mirror, MirrorFacts, Placement, Standing, StateRecord, TopicFacts};
 use crate::mirror::event::{Detail, SourceTopic};
 use crate::mirror::internal;
 use crate::mirror::machine::Event;
@@ -93,6 +93,21 @@ impl Draft<'_> {
         if known.handed_over != to {
             self.record(StateRecord::HandedOver { mirror, topic, to });
         }
+        Ok(())
+    }
+
+    /// Records that another node wrote states of a partition at this leader epoch.
+    pub(super) fn writer_epoch(
+        &mut self,
+        mirror: String,
+        topic: String,
+        partition: i32,
+        epoch: i32,
+    ) -> Result<(), NotTaken> {
+        let topic_id = self.catalog.topic(&mirror, &topic).ok_or(NotTaken::Absent)?.facts.id;
+        let known = self.catalog.partition(&mirror, &topic, partition).ok_or(NotTaken::Absent)?;
+        let standing = Standing { writer_epoch: epoch.max(known.standing.writer_epoch), ..known.standing.clone() };
+        self.record(StateRecord::Standing { mirror, topic, topic_id, partition, standing });
         Ok(())
     }
 

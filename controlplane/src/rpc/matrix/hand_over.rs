@@ -5,13 +5,14 @@ use crate::mirror::catalog::Catalog;
 use crate::mirror::event::MirrorEvent;
 use crate::plane::view::View;
 use crate::plane::view::tests::Board;
+use crate::rpc::record_hand_over::Around;
 use crate::rpc::tests::{apply, source};
 use crate::rpc::{pause_resume, record_hand_over, start_mirror_topics};
 use crate::source::topics::Answer;
 use twinlog_proto::api;
 use twinlog_proto::ids::Uuid;
 use twinlog_proto::messages::pause_mirror_topics::{self as pause, PauseMirrorTopicsRequest};
-use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
+use twinlog_proto::messages::record_hand_over::{EndedPartition, RecordHandOverRequest, TopicData};
 use twinlog_proto::messages::resume_mirror_topics::{self as resume, ResumeMirrorTopicsRequest};
 use twinlog_proto::messages::start_mirror_topics::{self as start, StartMirrorTopicsRequest};
 
@@ -20,6 +21,7 @@ const NODE: &str = "node 1";
 
 pub(super) fn all(matrix: &mut Matrix, catalog: &Catalog) {
     records(matrix, catalog);
+    takes_up(matrix, catalog);
     let (mirror, topic) = ("m".to_owned(), "stopped".to_owned());
     let away = apply(catalog, vec![MirrorEvent::HandedOver { mirror, topic, to: Some(NODE.into()) }]);
     later(matrix, &away);
@@ -27,15 +29,59 @@ pub(super) fn all(matrix: &mut Matrix, catalog: &Catalog) {
 }
 
 fn row(matrix: &mut Matrix, catalog: &Catalog, case: &str, request: &RecordHandOverRequest) {
-    let (events, response) = record_hand_over::decide(request, catalog);
+    let board = Board::default();
+    let around = Around { source: Ok(answer()), directories: vec!["/d".into()] };
+    let (events, response) = record_hand_over::decide(request, &around, catalog, &View::new(&board, 0));
     let items = response.topics.iter().map(|topic| (format!("{:?}", topic.name), topic.error_code));
     matrix.row(case, Answered::items(response.error_code, items, events.len()));
 }
 
 fn asked(names: &[&str]) -> RecordHandOverRequest {
-    let topic = |name: &&str| TopicData { topic_id: Uuid::ZERO, topic_name: (*name).into() };
+    let topic = |name: &&str| TopicData { topic_name: (*name).into(), ..TopicData::default() };
     let topics = names.iter().map(topic).collect();
-    RecordHandOverRequest { mirror_name: "m".into(), topics, handed_over_to: NODE.into(), returned: false }
+    RecordHandOverRequest { mirror_name: "m".into(), topics, handed_over_to: NODE.into(), ..Default::default() }
+}
+
+/// What the source says.
+fn answer() -> Answer {
+    let topics = [("stopped", source("stopped", 4, 1)), ("old", source("old", 9, 2))];
+    let topics = topics.map(|(name, topic)| (name.to_owned(), Ok(topic))).into();
+    Answer { cluster_id: "src".into(), topics, ..Answer::default() }
+}
+
+/// A topic that the mirror never had, with its directories.
+fn taken_up() -> RecordHandOverRequest {
+    let mut request = asked(&["old"]);
+    request.topics[0].topic_id = Uuid([9; 16]);
+    let one = |partition_index| EndedPartition {
+        partition_index,
+        data_directory: "/d".into(),
+        last_mirrored_offset: 7,
+        last_mirror_epoch: 1,
+    };
+    request.topics[0].partitions = vec![one(0), one(1)];
+    request
+}
+
+fn takes_up(matrix: &mut Matrix, catalog: &Catalog) {
+    let with = |change: &dyn Fn(&mut TopicData)| {
+        let mut request = taken_up();
+        change(&mut request.topics[0]);
+        request
+    };
+    let mut row = |case: &str, request: &RecordHandOverRequest| row(matrix, catalog, case, request);
+    row("a topic that the mirror never had, with directories", &taken_up());
+    row("the same, ValidateOnly", &RecordHandOverRequest { validate_only: true, ..taken_up() });
+    row("the same, Returned", &RecordHandOverRequest { returned: true, ..taken_up() });
+    row("with another TopicId", &with(&|topic| topic.topic_id = Uuid([8; 16])));
+    row("with a name that the source does not have", &with(&|topic| topic.topic_name = "nope".into()));
+    row("with a name that another mirror has", &with(&|topic| topic.topic_name = "theirs".into()));
+    row("with the name of an internal topic that is not followed", &with(&|topic| topic.topic_name = "__x".into()));
+    row("with a partition missing", &with(&|topic| drop(topic.partitions.remove(0))));
+    row("with a partition twice", &with(&|topic| topic.partitions[1].partition_index = 0));
+    row("with a LastMirroredOffset below 0", &with(&|topic| topic.partitions[0].last_mirrored_offset = -1));
+    row("with a DataDirectory that there is not", &with(&|topic| topic.partitions[0].data_directory = "/e".into()));
+    row("of a topic that the mirror has", &with(&|topic| topic.topic_name = "stopped".into()));
 }
 
 fn records(matrix: &mut Matrix, catalog: &Catalog) {
@@ -64,16 +110,17 @@ fn later(matrix: &mut Matrix, away: &Catalog) {
         &RecordHandOverRequest { handed_over_to: "node 2".into(), ..asked(&["stopped"]) },
     );
     row("Returned", &RecordHandOverRequest { returned: true, ..asked(&["stopped"]) });
+    let mut elsewhere = RecordHandOverRequest { returned: true, ..asked(&["stopped"]) };
+    elsewhere.topics[0].partitions = vec![EndedPartition { last_mirrored_offset: 12, ..EndedPartition::default() }];
+    row("Returned, ending elsewhere", &elsewhere);
+    elsewhere.topics[0].partitions[0].partition_index = 3;
+    row("Returned, with a partition that it does not have", &elsewhere);
 }
 
 /// What a handed-over topic answers to those who want it to flow.
 fn refused(matrix: &mut Matrix, away: &Catalog) {
     matrix.api(api::START_MIRROR_TOPICS);
-    let answer = Answer {
-        cluster_id: "src".into(),
-        topics: [("stopped".to_owned(), Ok(source("stopped", 4, 1)))].into(),
-        ..Answer::default()
-    };
+    let answer = answer();
     for from_scratch in [false, true] {
         let topics = vec![start::TopicData { topic_name: "stopped".into(), ..Default::default() }];
         let request = StartMirrorTopicsRequest { mirror_name: "m".into(), topics, from_scratch, ..Default::default() };
