@@ -6,6 +6,7 @@
 mod allocations;
 mod authorization;
 mod bad_input;
+mod circle;
 mod clients;
 mod command_line;
 mod crash;

@@ -169,6 +169,7 @@ fn resolved(data: &Path, logs: &Path) -> (Resolution, HandOverPlan) {
         log_start_offset: 0,
         last_mirrored_offset: end.end_offset,
         last_mirror_epoch: -1,
+        verify_from: -1,
         leader_epoch: end.leader_epoch,
         segment_bytes: 1 << 30,
         segment_index_bytes: 10 << 20,

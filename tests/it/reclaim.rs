@@ -54,6 +54,8 @@ impl World {
         let names = TOPICS.map(|(name, _)| name);
         world.site.mirror_with("dr", &world.boot, &names, &["mirror.internal.topics=standby"]);
         world.has_everything();
+        // With the source's retention: the node's own would remove records as old as these.
+        world.site.cli(&["mirrors", "sync", "dr", "--what", "configs"]).done();
         world
     }
 

@@ -48,7 +48,9 @@ pub enum Verb {
     #[command(after_help = "Example:\n  twinlog promote dr --to /etc/kafka/server.properties --dry-run")]
     Promote(Promote),
     /// Take a mirror back from the stopped broker that it was handed over to, cut where mirroring ended; mirroring goes on there.
-    #[command(after_help = "Example:\n  twinlog reclaim dr --from /etc/kafka/server.properties --dry-run")]
+    #[command(
+        after_help = "Examples:\n  twinlog reclaim dr --from /etc/kafka/server.properties --dry-run\n  twinlog reclaim dr --from /etc/kafka/server.properties --lmo-from b.example:9192 --dry-run"
+    )]
     Reclaim(Reclaim),
     /// List, add and remove access control entries: who may do what.
     #[command(subcommand)]

@@ -9,6 +9,7 @@ use crate::handover::reclaim::progress::{Reclaim, Step, Taken};
 use crate::handover::reclaim::{self, Begun, Order, Preflight, Reclaiming};
 use crate::steps;
 use std::process::ExitCode;
+use twinlog_proto::storage::names;
 
 /// Runs it.
 ///
@@ -27,12 +28,19 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         control: args.ask.bootstrap_server.clone(),
         topics: args.topic.clone(),
         save_aside: args.save_aside.clone(),
+        lmo_from: args.lmo_from.clone(),
+        allow_empty: args.allow_empty,
         from_scratch: args.from_scratch,
     };
     let json = args.ask.json;
     let _turn = turn(&order.state, &order.mirror)?;
-    let Some(journal) = Journal::load(&order.state, &order.mirror)? else { return nothing(&order, json) };
-    if journal.undoing || journal.step < HandedOver::Promoted {
+    let journal = Journal::load(&order.state, &order.mirror)?;
+    if journal.is_none()
+        && let Some(done) = done_before(&order)?
+    {
+        return finish(&order.mirror, &done, json);
+    }
+    if let Some(journal) = journal.as_ref().filter(|j| j.undoing || j.step < HandedOver::Promoted) {
         return Err(Failure::new(
             format_args!("mirror {} is not taken back", order.mirror),
             format_args!("its hand-over to {} is not done ({})", journal.handed_over_to, journal.step.name()),
@@ -45,10 +53,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             said = output::line(text);
         }
     };
-    let under = match journal.reclaim {
-        Some(_) if args.dry_run => return Err(under_way(&order)),
-        Some(_) => Reclaiming::resume(order, journal)?,
-        None => match Reclaiming::begin(order, journal, args.dry_run, &mut say)? {
+    let under = match journal {
+        Some(journal) if journal.reclaim.is_some() => {
+            if args.dry_run {
+                return Err(under_way(&order));
+            }
+            Reclaiming::resume(order, journal)?
+        }
+        journal => match Reclaiming::begin(order, journal, args.dry_run, &mut say)? {
             Begun::Under(under) => *under,
             Begun::Judged(judged) => return show(&judged, json, args.dry_run),
         },
@@ -70,19 +82,15 @@ fn under_way(order: &Order) -> Failure {
 }
 
 /// Nothing is handed over: the last run may have been killed after its last step.
-fn nothing(order: &Order, json: bool) -> Result<ExitCode, Failure> {
+fn done_before(order: &Order) -> Result<Option<Reclaim>, Failure> {
     let report = std::fs::read(reclaim::report_path(order)?).ok();
     let done = report.and_then(|bytes| serde_json::from_slice::<Reclaim>(&bytes).ok());
-    match done {
-        Some(done) if crate::handover::promote::absolute(&order.from)? == done.from => {
-            finish(&order.mirror, &done, json)
-        }
-        _ => Err(Failure::new(
-            format_args!("mirror {} is not taken back", order.mirror),
-            "no hand-over of it is known in this state directory",
-            "`twinlog mirrors describe` shows who has its topics; give the --state of `twinlog up`",
-        )),
-    }
+    let from = crate::handover::promote::absolute(&order.from)?;
+    // A node of the other side may be taken back, promoted into and taken back again.
+    let is_gone = |taken: &Taken| !taken.log_dir.join(names::partition_dir(&taken.topic, taken.partition)).is_dir();
+    let is_done =
+        |done: &Reclaim| done.from == from && done.lmo_from == order.lmo_from && done.partitions.iter().all(is_gone);
+    Ok(done.filter(is_done))
 }
 
 fn finish(mirror: &str, done: &Reclaim, json: bool) -> Result<ExitCode, Failure> {

@@ -242,6 +242,12 @@ impl Journal {
         }
     }
 
+    /// Whether the node had the topics before the mirror did: nobody handed them over to it.
+    #[must_use]
+    pub fn was_never_promoted(&self) -> bool {
+        self.reached_at_ms.is_empty()
+    }
+
     /// Every directory that a broker of the node locks.
     #[must_use]
     pub fn locked_dirs(&self) -> Vec<PathBuf> {
@@ -299,6 +305,13 @@ impl Journal {
             Failure::new(format_args!("the journal {} cannot be removed", path.display()), cause, "remove it by hand")
         })
     }
+}
+
+/// Whose topics are that were handed over, as the control plane and people are told.
+#[must_use]
+pub fn node_in_words(id: i32, cluster_id: &str, log_dirs: &[PathBuf]) -> String {
+    let dirs: Vec<String> = log_dirs.iter().map(|dir| dir.display().to_string()).collect();
+    format!("node {id} of cluster {cluster_id} at {}", dirs.join(","))
 }
 
 fn path(state: &Path, mirror: &str) -> PathBuf {

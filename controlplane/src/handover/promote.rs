@@ -147,8 +147,7 @@ impl HandOver {
         journal.release.clone_from(&order.release);
         journal.log_dirs = node.log_dirs.iter().map(|dir| dir.path.clone()).collect();
         journal.metadata_log_dir.clone_from(&node.metadata_log_dir);
-        let dirs: Vec<String> = journal.log_dirs.iter().map(|dir| dir.display().to_string()).collect();
-        journal.handed_over_to = format!("node {} of cluster {} at {}", node.id, journal.cluster_id, dirs.join(","));
+        journal.handed_over_to = journal::node_in_words(node.id, &journal.cluster_id, &journal.log_dirs);
         (journal.loss, journal.loss_unknown_partitions) = (judged.loss, judged.loss_unknown_partitions);
         journal.warnings = judged.warnings;
         journal.acls = facts.acls.iter().map(Acl::from).collect();

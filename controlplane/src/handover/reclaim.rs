@@ -3,8 +3,11 @@
 //!
 //! Everything is looked at and judged before anything is changed; the broker's log directories are locked from then to the end.
 
+mod broker_files;
 mod keep;
 mod look;
+mod other_side;
+mod peer;
 pub mod progress;
 
 use crate::cli::Failure;
@@ -24,10 +27,11 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use twinlog_proto::handover::plan::{HandOverPlan, HandOverResult};
+use twinlog_proto::messages::record_hand_over::RecordHandOverRequest;
 use twinlog_proto::storage::names;
 
 /// What was asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Order {
     /// The mirror.
     pub mirror: String,
@@ -41,12 +45,16 @@ pub struct Order {
     pub topics: Vec<String>,
     /// Where that is saved which is thrown away.
     pub save_aside: Option<PathBuf>,
+    /// The control plane that took over from the node: the topics are cut where mirroring ended there.
+    pub lmo_from: Option<String>,
+    /// Throw away also partitions of which the other side never had anything.
+    pub allow_empty: bool,
     /// The directories of the topics stay with the broker: what was mirrored is given up.
     pub from_scratch: bool,
 }
 
 /// The judgement.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preflight {
     /// The mirror.
@@ -55,6 +63,8 @@ pub struct Preflight {
     pub from: PathBuf,
     /// Whose the topics are.
     pub handed_over_to: String,
+    /// By whose last mirrored offsets they are cut; `None`: by our own.
+    pub lmo_from: Option<String>,
     /// What keeps the topics from being taken back.
     pub blockers: Vec<Finding>,
     /// What a person should know.
@@ -104,68 +114,74 @@ impl Reclaiming {
         Ok(Self { order, journal, locks })
     }
 
-    /// Looks and judges; begins when nothing blocks, unless this is a `dry_run`.
+    /// Looks and judges; begins when nothing blocks, unless this is a `dry_run`. Without a `journal` the node is the mirror's former
+    /// source, and another control plane says what of its topics stays.
     ///
     /// # Errors
     /// When something cannot be looked at, or the journal cannot be written.
-    pub fn begin(order: Order, journal: Journal, dry_run: bool, say: Say<'_>) -> Result<Begun, Failure> {
+    pub fn begin(order: Order, journal: Option<Journal>, dry_run: bool, say: Say<'_>) -> Result<Begun, Failure> {
         let node = look::node(&order)?;
         let log_dirs: Vec<PathBuf> = node.directories().map(Path::to_owned).collect();
         let locks = lock(&log_dirs)?;
+        let mut blockers = Vec::new();
+        let peer = match &order.lmo_from {
+            Some(address) => Some(other_side::ask(&order, address, &node, &mut blockers)?),
+            None => None,
+        };
+        let journal = match (journal, &peer) {
+            (Some(journal), _) => journal,
+            (None, Some(peer)) => other_side::journal(&order, peer, &node, &mut blockers)?,
+            (None, None) => return Err(not_known(&order.mirror)),
+        };
         let chosen = choose(&order, &journal)?;
+        look::identity(&node, &journal, &mut blockers);
         let mut judged = Preflight {
             mirror: order.mirror.clone(),
             from: absolute(&order.from)?,
             handed_over_to: journal.handed_over_to.clone(),
-            blockers: Vec::new(),
+            lmo_from: order.lmo_from.clone(),
+            blockers,
             warnings: Vec::new(),
             partitions: Vec::new(),
             records: 0,
             bytes: 0,
         };
-        look::identity(&node, &journal, &mut judged.blockers);
         if order.from_scratch {
             return Self::give_up(order, journal, locks, judged, log_dirs, dry_run);
         }
-        let mut look = Look { order: &order, journal: &journal, node: &node, judged: &mut judged, planned: Vec::new() };
+        let cuts = peer.as_ref().map(|peer| &peer.cuts);
+        let mut look =
+            Look { order: &order, journal: &journal, node: &node, judged: &mut judged, cuts, planned: Vec::new() };
         look.all(&mut control::connect(&order.control)?, &chosen)?;
         let mut plan = HandOverPlan {
             mirror_name: order.mirror.clone(),
             undo: true,
             reclaim: true,
             dry_run: true,
+            find_cut: peer.is_some(),
             partitions: look.planned,
             ..HandOverPlan::default()
         };
         if judged.blockers.is_empty() {
             say("reading what the broker left");
             surgeon::write_plan(&plan_path(&order), &plan)?;
-            beyond(&mut judged, &surgeon::operate(&plan_path(&order), &locks)?);
+            beyond(&mut judged, &mut plan, &surgeon::operate(&plan_path(&order), &locks)?);
             keep::space_aside(&order, &mut judged)?;
+            if let Some(peer) = &peer {
+                other_side::judge(&order, peer, &journal, &mut judged)?;
+            }
         }
         if dry_run || !judged.blockers.is_empty() {
             return Ok(Begun::Judged(Box::new(judged)));
         }
         judged.warnings.iter().for_each(|warning| say(&format!("warning: {}; {}", warning.what, warning.remedy)));
-        plan.dry_run = false;
+        (plan.dry_run, plan.find_cut) = (false, false);
         let saved_aside = order.save_aside.as_deref().map(keep::make_aside).transpose()?;
         plan.save_directory = saved_aside.as_deref().map(|dir| dir.display().to_string()).unwrap_or_default();
         surgeon::write_plan(&plan_path(&order), &plan)?;
         past_epochs::raise(&order.state, &order.mirror, &keep::epochs(&journal, &judged.partitions, &plan.partitions))?;
-        let reclaim = Reclaim {
-            step: Step::Begun,
-            begun_at_ms: now_ms(),
-            from: judged.from,
-            clean_markers: keep::markers(&log_dirs)?,
-            log_dirs,
-            saved_aside,
-            partitions: judged.partitions,
-            given_up: Vec::new(),
-        };
-        let mut reclaiming = Self { order, journal, locks };
-        reclaiming.journal.reclaim = Some(reclaim);
-        reclaiming.reach(Step::Begun)?;
-        Ok(Begun::Under(Box::new(reclaiming)))
+        let reclaim = Reclaim { saved_aside, partitions: judged.partitions, ..begun(&order, judged.from, log_dirs)? };
+        Self::under(order, journal, locks, reclaim)
     }
 
     /// Begins to take the names of topics back without their directories.
@@ -180,18 +196,15 @@ impl Reclaiming {
         if dry_run || !judged.blockers.is_empty() {
             return Ok(Begun::Judged(Box::new(judged)));
         }
-        let reclaim = Reclaim {
-            step: Step::Begun,
-            begun_at_ms: now_ms(),
-            from: judged.from,
-            clean_markers: keep::markers(&log_dirs)?,
-            log_dirs,
-            saved_aside: None,
-            partitions: Vec::new(),
-            given_up: order.topics.clone(),
-        };
+        let reclaim = Reclaim { given_up: order.topics.clone(), ..begun(&order, judged.from, log_dirs)? };
+        Self::under(order, journal, locks, reclaim)
+    }
+
+    /// Writes down that it has begun.
+    fn under(order: Order, journal: Journal, locks: Locks, reclaim: Reclaim) -> Result<Begun, Failure> {
         let mut reclaiming = Self { order, journal, locks };
         reclaiming.journal.reclaim = Some(reclaim);
+        journal::make_folder(&reclaiming.order.state)?;
         reclaiming.reach(Step::Begun)?;
         Ok(Begun::Under(Box::new(reclaiming)))
     }
@@ -204,6 +217,7 @@ impl Reclaiming {
         while let Some(next) = self.reclaim()?.step.next() {
             match next {
                 Step::Begun => {}
+                Step::Registered => self.register()?,
                 Step::Unmarked => target::unmark_clean(&self.reclaim()?.log_dirs)?,
                 Step::Moved => {
                     if !self.reclaim()?.partitions.is_empty() {
@@ -271,11 +285,56 @@ impl Reclaiming {
         self.reclaim()?.log_dirs.iter().try_for_each(|dir| owner::give_files(dir))
     }
 
-    /// Has the control plane remember that the topics are the mirror's again.
-    fn give_back(&self) -> Result<(), Failure> {
-        let (order, to) = (&self.order, (self.journal.handed_over_to.as_str(), true));
-        control::record(&order.control, &order.mirror, self.reclaim()?.topics(), to, "the return is not recorded")
+    /// Has the control plane take up topics that it never had, as the node's. Nothing is changed before, so that a refusal ends it all.
+    fn register(&self) -> Result<(), Failure> {
+        if !self.journal.was_never_promoted() {
+            return Ok(());
+        }
+        let request = other_side::request(&self.journal, &self.reclaim()?.partitions);
+        let asked = control::ask_to_record(&self.order.control, &request, "the topics are not taken up");
+        asked.or_else(|failure| self.journal.remove(&self.order.state).and(Err(failure)))
     }
+
+    /// Has the control plane remember that the topics are the mirror's again, and where they end when another one said that.
+    fn give_back(&self) -> Result<(), Failure> {
+        let (order, reclaim) = (&self.order, self.reclaim()?);
+        let failure = "the return is not recorded";
+        if reclaim.lmo_from.is_some() {
+            let request = other_side::request(&self.journal, &reclaim.partitions);
+            return control::ask_to_record(
+                &order.control,
+                &RecordHandOverRequest { returned: true, ..request },
+                failure,
+            );
+        }
+        let to = (self.journal.handed_over_to.as_str(), true);
+        control::record(&order.control, &order.mirror, reclaim.topics(), to, failure)
+    }
+}
+
+/// Nobody handed the topics over, as far as this state directory knows.
+pub fn not_known(mirror: &str) -> Failure {
+    Failure::new(
+        format_args!("mirror {mirror} is not taken back"),
+        "no hand-over of it is known in this state directory",
+        "`twinlog mirrors describe` shows who has its topics; give the --state of `twinlog up`, or for the mirror's former source \
+         --lmo-from with the address of the control plane that took over",
+    )
+}
+
+/// One that has begun, with nothing in it yet.
+fn begun(order: &Order, from: PathBuf, log_dirs: Vec<PathBuf>) -> Result<Reclaim, Failure> {
+    Ok(Reclaim {
+        step: Step::Begun,
+        begun_at_ms: now_ms(),
+        from,
+        lmo_from: order.lmo_from.clone(),
+        clean_markers: keep::markers(&log_dirs)?,
+        log_dirs,
+        saved_aside: None,
+        partitions: Vec::new(),
+        given_up: Vec::new(),
+    })
 }
 
 fn plan_path(order: &Order) -> PathBuf {
@@ -313,15 +372,19 @@ fn lock(log_dirs: &[PathBuf]) -> Result<Locks, Failure> {
     })
 }
 
-/// Takes over what the data plane's program found behind the last mirrored offsets.
-fn beyond(judged: &mut Preflight, found: &HandOverResult) {
+/// Takes over what the data plane's program found behind the last mirrored offsets, and where those are when it looked for them.
+fn beyond(judged: &mut Preflight, plan: &mut HandOverPlan, found: &HandOverResult) {
     let known: BTreeMap<(&str, i32), _> =
         found.partitions.iter().map(|found| ((found.topic.as_str(), found.index), found)).collect();
-    for taken in &mut judged.partitions {
+    for (taken, planned) in judged.partitions.iter_mut().zip(&mut plan.partitions) {
         if let Some(found) = known.get(&(taken.topic.as_str(), taken.partition)) {
             (taken.end_offset, taken.records) = (found.beyond_end_offset, found.beyond_records);
             taken.bytes = found.beyond_bytes;
             taken.epochs.clone_from(&found.beyond_epochs);
+            (taken.last_mirrored_offset, taken.last_mirror_epoch) = (found.cut_offset, found.cut_epoch);
+            taken.log_start_offset = taken.log_start_offset.min(found.cut_offset);
+            (planned.last_mirrored_offset, planned.last_mirror_epoch) = (found.cut_offset, found.cut_epoch);
+            planned.log_start_offset = taken.log_start_offset;
         }
     }
     judged.records = judged.partitions.iter().map(|taken| taken.records).fold(0, i64::saturating_add);

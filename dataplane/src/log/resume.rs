@@ -46,6 +46,11 @@ impl<D: Disk> PartitionLog<D> {
     /// behind it is left as it is. Durable as [`PartitionLog::open_finished`].
     pub async fn open_cut(home: &LogHome<D>, spec: LogSpec) -> Result<Self, Fault> {
         let end = spec.recovery_point;
+        Self::open_cut_at(home, spec, end).await
+    }
+
+    /// [`PartitionLog::open_cut`] at `end`, of a log that may be torn from its recovery point on.
+    pub async fn open_cut_at(home: &LogHome<D>, spec: LogSpec, end: i64) -> Result<Self, Fault> {
         let (mut log, found) = Self::prepare(home, spec)?;
         log.syncs_later = true;
         let reaches = found.logs.first().is_some_and(|(base, _)| *base <= end);

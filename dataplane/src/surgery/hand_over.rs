@@ -42,7 +42,7 @@ pub fn run(path: &Path, lock_fds: &[i32]) -> Result<(), SurgeryError> {
     let jobs: Rc<[Job]> = jobs.into();
     let mut partitions = Vec::new();
     if plan.undo && plan.reclaim {
-        let found = reclaim::look(&jobs)?;
+        let found = reclaim::look(&jobs, plan.find_cut && plan.dry_run)?;
         partitions = jobs.iter().zip(&found).map(|(job, found)| reclaim::told(job, found.as_ref())).collect();
         if plan.dry_run {
             return tell(&plan, partitions);

@@ -28,6 +28,8 @@ pub(super) struct Job {
     pub(super) lmo: i64,
     /// The epoch of the last mirrored batch; -1 for none.
     pub(super) last_epoch: i32,
+    /// From where on what stays may be torn; -1: nowhere.
+    pub(super) verify_from: i64,
     /// A broker may have written to it.
     written_to: bool,
     rules: LogRules,
@@ -125,6 +127,7 @@ impl Job {
             log_start: planned.log_start_offset,
             lmo,
             last_epoch: planned.last_mirror_epoch,
+            verify_from: planned.verify_from,
             written_to,
             rules: LogRules {
                 segment_bytes: planned.segment_bytes,
@@ -225,9 +228,13 @@ impl Job {
             return Err(SurgeryError::NoDirectory { source_dir, target_dir });
         }
         let spec = self.spec(directory, self.lmo);
+        let torn = LogSpec {
+            recovery_point: if self.verify_from < 0 { self.lmo } else { self.lmo.min(self.verify_from) },
+            ..spec.clone()
+        };
         // Of a log that a broker wrote to nothing but its records is believed, until all of it was done and it was renamed.
         let (mut log, as_left) = if self.written_to && !is_back {
-            (PartitionLog::open_cut(home, spec).await?, false)
+            (PartitionLog::open_cut_at(home, torn, self.lmo).await?, false)
         } else {
             PartitionLog::open_finished(home, spec).await?
         };

@@ -16,25 +16,35 @@ use crate::disk::files;
 use crate::log::beyond::{self, Beyond};
 use crate::steps::{self, Step};
 
-/// Looks at every partition that is still the broker's; none for one that is back.
+/// A log that is still the broker's.
+pub(super) struct Looked {
+    /// Where it is cut, with the epoch of the last batch below.
+    cut: (i64, i32),
+    beyond: Beyond,
+}
+
+/// Looks at every partition that is still the broker's; none for one that is back. With `find`, where it is cut is looked for.
 ///
 /// # Errors
 /// What cannot be taken back, with the file and the remedy. Nothing was changed.
-pub(super) fn look(jobs: &[Job]) -> Result<Vec<Option<Beyond>>, SurgeryError> {
+pub(super) fn look(jobs: &[Job], find: bool) -> Result<Vec<Option<Looked>>, SurgeryError> {
     let look = |job: &Job| {
         let dir = job.log_directory.join(job.name());
         if !dir.is_dir() {
             return Ok(None);
         }
-        Ok(Some(beyond::look(&dir, job.lmo, job.last_epoch)?))
+        let told = (job.lmo, job.last_epoch);
+        let cut = if find { beyond::common(&dir, told.0, told.1)? } else { told };
+        Ok(Some(Looked { cut, beyond: beyond::look(&dir, cut.0, cut.1, job.verify_from)? }))
     };
     jobs.iter().map(look).collect()
 }
 
 /// What the result says of partitions that were only looked at.
-pub(super) fn told(job: &Job, found: Option<&Beyond>) -> HandedPartition {
+pub(super) fn told(job: &Job, found: Option<&Looked>) -> HandedPartition {
     let mut told = HandedPartition { topic: job.topic.clone(), index: job.index, ..HandedPartition::default() };
-    let Some(found) = found else { return told };
+    let Some(Looked { cut, beyond: found }) = found else { return told };
+    (told.cut_offset, told.cut_epoch) = *cut;
     told.beyond_end_offset = found.end;
     told.beyond_records = found.records;
     told.beyond_bytes = i64::try_from(found.bytes).unwrap_or(i64::MAX);
@@ -46,11 +56,11 @@ pub(super) fn told(job: &Job, found: Option<&Beyond>) -> HandedPartition {
 ///
 /// # Errors
 /// As the file system says.
-pub(super) fn prepare(plan: &HandOverPlan, jobs: &[Job], found: &[Option<Beyond>]) -> Result<(), SurgeryError> {
+pub(super) fn prepare(plan: &HandOverPlan, jobs: &[Job], found: &[Option<Looked>]) -> Result<(), SurgeryError> {
     if !plan.save_directory.is_empty() {
         let to = Path::new(&plan.save_directory);
         for (job, found) in jobs.iter().zip(found) {
-            if let Some(found) = found.as_ref().filter(|found| !found.segments.is_empty()) {
+            if let Some(found) = found.as_ref().map(|found| &found.beyond).filter(|found| !found.segments.is_empty()) {
                 save(job, found, to)?;
             }
         }

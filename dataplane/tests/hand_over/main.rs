@@ -66,6 +66,7 @@ impl Room {
             log_start_offset: 0,
             last_mirrored_offset: END,
             last_mirror_epoch: -1,
+            verify_from: -1,
             leader_epoch: EPOCH,
             segment_bytes: 6000,
             segment_index_bytes: 10 << 20,

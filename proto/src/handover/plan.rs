@@ -74,6 +74,7 @@ mod tests {
             undo: false,
             reclaim: false,
             dry_run: false,
+            find_cut: false,
             save_directory: String::new(),
             partitions: vec![PlannedPartition {
                 topic: "orders".into(),
@@ -84,6 +85,7 @@ mod tests {
                 log_start_offset: 4,
                 last_mirrored_offset: 92,
                 last_mirror_epoch: 4,
+                verify_from: -1,
                 leader_epoch: 5,
                 segment_bytes: 1 << 30,
                 segment_index_bytes: 10 << 20,

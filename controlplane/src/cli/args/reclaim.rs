@@ -19,8 +19,15 @@ pub struct Reclaim {
     /// Save what is thrown away there, as segment files.
     #[arg(long, value_name = "DIR")]
     pub save_aside: Option<PathBuf>,
+    /// The node is the mirror's former source: cut its topics where mirroring from it ended, which the control plane there says, at the
+    /// cluster that took over. The mirror here reads from that cluster.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub lmo_from: Option<String>,
+    /// With --lmo-from: also throw away partitions of which the other side never had a record.
+    #[arg(long, requires = "lmo_from")]
+    pub allow_empty: bool,
     /// Give up what was mirrored of these topics: their directories stay with the broker, and they can be started from scratch.
-    #[arg(long, requires = "topic", conflicts_with = "save_aside")]
+    #[arg(long, requires = "topic", conflicts_with_all = ["save_aside", "lmo_from"])]
     pub from_scratch: bool,
     /// Only look, and list what would be thrown away; exit code 1 when something blocks.
     #[arg(long)]

@@ -75,6 +75,7 @@ impl HandOver {
                     log_start_offset: files.start,
                     last_mirrored_offset: last.0,
                     last_mirror_epoch: last.1,
+                    verify_from: -1,
                     leader_epoch: epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0),
                     segment_bytes: topic.shape.segment_bytes,
                     segment_index_bytes: topic.shape.segment_index_bytes,

@@ -1,7 +1,8 @@
 //! What a stopped broker left of the partitions that were handed over to it, compared with what the journal says. Changes nothing.
 
+use super::peer::Cuts;
 use super::progress::Taken;
-use super::{Order, Preflight};
+use super::{Order, Preflight, broker_files};
 use crate::cli::Failure;
 use crate::client::Client;
 use crate::handover::journal::{Journal, Partition, Topic};
@@ -9,12 +10,13 @@ use crate::handover::layout::{self, Asked, Layout};
 use crate::handover::node::Node;
 use crate::handover::preflight::Finding;
 use crate::handover::problem::Problem;
-use crate::handover::{owner, segments, survey};
+use crate::handover::{owner, segments, survey, target};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use twinlog_proto::assignment::Assignment;
 use twinlog_proto::handover::plan::PlannedPartition;
 use twinlog_proto::storage::{names, partition_metadata};
 
@@ -57,6 +59,8 @@ pub(super) struct Look<'a> {
     pub(super) journal: &'a Journal,
     pub(super) node: &'a Node,
     pub(super) judged: &'a mut Preflight,
+    /// Where the other side says that mirroring ended; none when our own word holds.
+    pub(super) cuts: Option<&'a Cuts>,
     pub(super) planned: Vec<PlannedPartition>,
 }
 
@@ -66,8 +70,14 @@ impl Look<'_> {
     /// # Errors
     /// When the control plane does not answer, or the mirror's assignment cannot be read.
     pub(super) fn all(&mut self, client: &mut Client, chosen: &[&Topic]) -> Result<(), Failure> {
-        self.recorded(client, chosen)?;
-        let assignment = survey::read_assignment(&self.order.state, &self.order.mirror)?;
+        // A mirror that never had these topics has no assignment yet, and the control plane knows nothing of them.
+        let assignment = match self.journal.was_never_promoted() {
+            true => Assignment::default(),
+            false => {
+                self.recorded(client, chosen)?;
+                survey::read_assignment(&self.order.state, &self.order.mirror)?
+            }
+        };
         for topic in chosen {
             let shape = survey::shape(&assignment, &topic.topic);
             for partition in &topic.partitions {
@@ -126,7 +136,10 @@ impl Look<'_> {
 
     fn partition(&mut self, topic: &Topic, partition: &Partition) -> Result<(Taken, PlannedPartition), Finding> {
         let name = names::partition_dir(&topic.topic, partition.partition);
-        let scratch = "give the topic up with --from-scratch, or take the others back with --topic";
+        let scratch = match self.journal.was_never_promoted() {
+            true => "leave the topic out: name the others with --topic, and mirror it from scratch",
+            false => "give the topic up with --from-scratch, or take the others back with --topic",
+        };
         let data = partition.from.join(&name);
         let Some(log_dir) = self.node.log_dirs.iter().find(|dir| dir.join(&name).is_dir()) else {
             let what = format!("no log directory of {} holds {name}", self.node.properties.display());
@@ -144,29 +157,24 @@ impl Look<'_> {
             Finding::new(format!("{} cannot be read: {cause}", dir.display()), "run this as the broker's user")
         };
         rights(&dir, log_dir, &partition.from).map_err(unreadable)?.map_or(Ok(()), Err)?;
-        let id = fs::read(dir.join(names::PARTITION_METADATA)).ok();
-        let id = id.and_then(|bytes| partition_metadata::parse(&bytes).ok()).map(|id| id.to_string());
-        if id.as_deref() != Some(topic.topic_id.as_str()) {
-            let id = id.unwrap_or_else(|| "none".to_owned());
-            let what = format!("{} belongs to topic id {id}, not to {}", dir.display(), topic.topic_id);
-            return Err(Finding::new(what, scratch));
-        }
-        let end = partition.last_mirrored_offset;
+        same_topic(&dir, &topic.topic_id, scratch)?;
+        let own = (partition.last_mirrored_offset, partition.last_mirror_epoch);
+        let told = self.cuts.and_then(|cuts| cuts.get(&(topic.topic.clone(), partition.partition)));
+        let (end, epoch) = told.copied().unwrap_or(own);
+        let is_clean = target::is_marked_clean(log_dir);
+        let verify_from = match self.cuts {
+            Some(_) => {
+                broker_files::verify_from(log_dir, is_clean, &topic.topic, partition.partition).map_err(unreadable)?
+            }
+            None => -1,
+        };
         let now = segments::list(&dir).map_err(unreadable)?;
-        let first = segments::left(&partition.segments, &now, end).map_err(|why| {
+        let first = segments::left(&partition.segments, &now, own.0).map_err(|why| {
             let what = format!("what was mirrored of {name} was changed at the broker: {}: {why}", dir.display());
             Finding::new(what, scratch)
         })?;
         let log_start_offset = first.max(partition.log_start_offset).min(end);
-        if log_start_offset > partition.log_start_offset {
-            self.judged.warnings.push(Finding::new(
-                format!(
-                    "the broker removed offsets {} to {log_start_offset} of {name}, and the mirror begins behind them",
-                    partition.log_start_offset
-                ),
-                "mirror the topic from scratch if they are wanted and the source has them",
-            ));
-        }
+        self.retention(&name, partition.log_start_offset, log_start_offset);
         let planned = PlannedPartition {
             topic: topic.topic.clone(),
             index: partition.partition,
@@ -175,7 +183,8 @@ impl Look<'_> {
             log_directory: log_dir.display().to_string(),
             log_start_offset,
             last_mirrored_offset: end,
-            last_mirror_epoch: partition.last_mirror_epoch,
+            last_mirror_epoch: epoch,
+            verify_from,
             ..PlannedPartition::default()
         };
         let taken = Taken {
@@ -184,13 +193,23 @@ impl Look<'_> {
             log_dir: log_dir.clone(),
             log_start_offset,
             last_mirrored_offset: end,
-            last_mirror_epoch: partition.last_mirror_epoch,
+            last_mirror_epoch: epoch,
             end_offset: -1,
             records: 0,
             bytes: 0,
             epochs: Vec::new(),
         };
         Ok((taken, planned))
+    }
+
+    /// Says what the broker removed from the beginning.
+    fn retention(&mut self, name: &str, before: i64, now: i64) {
+        if now > before {
+            self.judged.warnings.push(Finding::new(
+                format!("the broker removed offsets {before} to {now} of {name}, and the mirror begins behind them"),
+                "mirror the topic from scratch if they are wanted and the source has them",
+            ));
+        }
     }
 
     /// Partitions of the node that were never ours.
@@ -230,6 +249,17 @@ impl Look<'_> {
             }
         }
     }
+}
+
+/// The directory must be the topic's.
+fn same_topic(dir: &Path, topic_id: &str, remedy: &str) -> Result<(), Finding> {
+    let id = fs::read(dir.join(names::PARTITION_METADATA)).ok();
+    let id = id.and_then(|bytes| partition_metadata::parse(&bytes).ok()).map(|id| id.to_string());
+    if id.as_deref() == Some(topic_id) {
+        return Ok(());
+    }
+    let id = id.unwrap_or_else(|| "none".to_owned());
+    Err(Finding::new(format!("{} belongs to topic id {id}, not to {topic_id}", dir.display()), remedy))
 }
 
 /// Why the directory cannot be cut and renamed by this user for the data plane.

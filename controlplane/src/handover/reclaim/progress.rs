@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 journal_steps! {
     Begun = "reclaim-begun", "reclaim-begun-done", "It is decided what is taken back and where it is cut; nothing has changed.";
+    Registered = "reclaim-registered", "reclaim-registered-done", "The control plane knows topics that it never had as the node's.";
     Unmarked = "reclaim-unmarked", "reclaim-unmarked-done", "A broker that were started now would look at its logs before it uses them.";
     Moved = "reclaim-moved", "reclaim-moved-done", "The directories are cut and the mirror's again.";
     Returned = "reclaim-returned", "reclaim-returned-done", "The control plane knows whose the topics are.";
@@ -22,6 +23,9 @@ pub struct Reclaim {
     pub begun_at_ms: i64,
     /// The node's properties file; absolute.
     pub from: PathBuf,
+    /// The control plane by whose last mirrored offsets the topics are cut; `None`: by our own.
+    #[serde(default)]
+    pub lmo_from: Option<String>,
     /// The log directories of the node; absolute.
     pub log_dirs: Vec<PathBuf>,
     /// The clean markers that were there, by log directory: they are put back, for the broker may have other partitions.
