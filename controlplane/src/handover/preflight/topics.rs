@@ -39,25 +39,7 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
         }
         topic.partitions.iter().for_each(|partition| self::partition(topic, partition, blockers, warnings));
     }
-    let has = |name: &str| facts.topics.iter().any(|topic| topic.name == name);
-    if !has(CONSUMER_OFFSETS) {
-        warnings.push(Finding::new(
-            "__consumer_offsets is not mirrored: groups begin where their clients' auto.offset.reset says",
-            "set mirror.internal.topics=standby before, or set offsets by hand after",
-        ));
-    }
-    if !has(TRANSACTION_STATE) {
-        warnings.push(Finding::new(
-            "__transaction_state is not mirrored: transactions that are open are aborted, whatever their producers decided",
-            "set mirror.internal.topics=standby before",
-        ));
-    }
-    if has(SHARE_GROUP_STATE) && !facts.node.share_groups {
-        warnings.push(Finding::new(
-            "the source has share groups, and the node's feature levels have none: their members get nothing until share.version is raised there",
-            "give --release 4.2 or later for a node that nobody formatted, or run `kafka-features upgrade --release-version 4.2` against it after the start",
-        ));
-    }
+    internal_topics(facts, warnings);
     if let Err(why) = &facts.resolution {
         blockers.push(Finding::new(
             format!("what becomes of open transactions and of offsets of groups cannot be told: {why}"),
@@ -79,6 +61,29 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
         warnings.push(Finding::new(
             format!("{} topics of the mirror stay with it: {}", facts.left.len(), few(&facts.left)),
             "leave out --topic to hand all over; a node that runs does not take more later",
+        ));
+    }
+}
+
+/// Groups and transactions that do not go on, for what the mirror or the node lacks.
+fn internal_topics(facts: &Facts, warnings: &mut Vec<Finding>) {
+    let has = |name: &str| facts.topics.iter().any(|topic| topic.name == name);
+    if !has(CONSUMER_OFFSETS) {
+        warnings.push(Finding::new(
+            "__consumer_offsets is not mirrored: groups begin where their clients' auto.offset.reset says",
+            "set mirror.internal.topics=standby before, or set offsets by hand after",
+        ));
+    }
+    if !has(TRANSACTION_STATE) {
+        warnings.push(Finding::new(
+            "__transaction_state is not mirrored: transactions that are open are aborted, whatever their producers decided",
+            "set mirror.internal.topics=standby before",
+        ));
+    }
+    if has(SHARE_GROUP_STATE) && !facts.node.share_groups {
+        warnings.push(Finding::new(
+            "the source has share groups, and the node's feature levels have none: their members get nothing until share.version is raised there",
+            "give --release 4.2 or later for a node that nobody formatted, or run `kafka-features upgrade --release-version 4.2` against it after the start",
         ));
     }
 }
