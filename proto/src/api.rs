@@ -45,7 +45,7 @@ macro_rules! apis {
 }
 
 apis! {
-    PRODUCE = 0, "Produce", served Some(3..=13), sent None, flexible 9;
+    PRODUCE = 0, "Produce", served Some(3..=13), sent Some(3..=13), flexible 9;
     FETCH = 1, "Fetch", served None, sent Some(12..=17), flexible 12;
     LIST_OFFSETS = 2, "ListOffsets", served Some(1..=11), sent Some(6..=8), flexible 6;
     METADATA = 3, "Metadata", served Some(0..=13), sent Some(9..=13), flexible 9;

@@ -11,6 +11,7 @@ mod clients;
 mod command_line;
 mod crash;
 mod demo;
+mod drill;
 mod follow;
 mod from_scratch;
 mod full_disk;

@@ -1,11 +1,13 @@
 //! pure: the command line, as section by section of the manual. Scripts rely on these names.
 
 mod acls;
+mod drill;
 mod promote;
 mod reclaim;
 mod topics;
 
 pub use acls::{Acls, Entry as AclEntry, ListAcls, Resource};
+pub use drill::Drill;
 pub use promote::Promote;
 pub use reclaim::Reclaim;
 pub use topics::{Topics, TopicsArgs};
@@ -52,6 +54,11 @@ pub enum Verb {
         after_help = "Examples:\n  twinlog reclaim dr --from /etc/kafka/server.properties --dry-run\n  twinlog reclaim dr --from /etc/kafka/server.properties --lmo-from b.example:9192 --dry-run"
     )]
     Reclaim(Reclaim),
+    /// Rehearse a hand-over on copies, with a broker that is started, checked, measured and thrown away; mirroring goes on.
+    #[command(
+        after_help = "Examples:\n  twinlog drill dr\n  twinlog drill dr --topic orders --start-command /opt/kafka/bin/kafka-server-start.sh --json"
+    )]
+    Drill(Drill),
     /// List, add and remove access control entries: who may do what.
     #[command(subcommand)]
     Acls(Acls),

@@ -5,6 +5,7 @@ mod acls;
 pub mod args;
 mod demo;
 mod describe;
+mod drill;
 mod dump;
 mod failure;
 mod lmo;
@@ -21,6 +22,7 @@ mod units;
 mod up;
 mod verify;
 
+pub(crate) use args::RUN_TIED;
 pub use failure::{Exit, Failure};
 pub(crate) use up::sibling;
 
@@ -51,6 +53,7 @@ fn run(args: Twinlog) -> Result<ExitCode, Failure> {
         Verb::Lmo(args) => lmo::run(&args)?,
         Verb::Promote(args) => return promote::run(&args),
         Verb::Reclaim(args) => return reclaim::run(&args),
+        Verb::Drill(args) => return drill::run(&args),
         Verb::Status(args) => status::run(&args)?,
         Verb::Verify(args) => return verify::run(&args),
         Verb::Dump(args) => return dump::run(&args),

@@ -37,6 +37,7 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
         no_forced: args.no_forced,
         release: args.release.clone(),
         cluster_id: args.cluster_id.clone(),
+        rehearsal: None,
     };
     if args.dry_run {
         return dry_run(&order, args.ask.json);
@@ -209,7 +210,7 @@ fn dry_run(order: &Order, json: bool) -> Result<ExitCode, Failure> {
     Ok(if judged.blockers.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn blocked(judged: &Preflight, json: bool) -> Result<ExitCode, Failure> {
+pub(super) fn blocked(judged: &Preflight, json: bool) -> Result<ExitCode, Failure> {
     if json {
         output::json(judged)?;
     } else {

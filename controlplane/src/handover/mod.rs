@@ -1,10 +1,12 @@
 //! Handing mirrored topics over to a stock broker: what `twinlog promote` does. Runs in the command, on the destination host; the
-//! control plane itself only remembers what was handed over (`rpc/record_hand_over.rs`). `reclaim` takes it back from the stopped broker.
+//! control plane itself only remembers what was handed over (`rpc/record_hand_over.rs`). `reclaim` takes it back from the stopped broker,
+//! `drill` hands copies over to a broker that is thrown away.
 //!
 //! `survey` looks, `preflight` judges, `promote` does it in steps that the `journal` remembers, `check` asks the started broker.
 
 pub mod check;
 mod control;
+pub mod drill;
 pub mod facts;
 pub mod identity;
 pub mod journal;

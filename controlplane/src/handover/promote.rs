@@ -12,10 +12,11 @@ use crate::client::Client;
 use crate::handover::facts::{Facts, Node};
 use crate::handover::journal::{self, Acl, Journal, Step};
 use crate::handover::locks::{LockError, Locks};
-use crate::handover::preflight::{self, Mode, Preflight, Wishes};
-use crate::handover::survey::{self, Asked};
+use crate::handover::preflight::{self, Mode, Preflight, Row, Wishes};
+use crate::handover::survey::{self, Asked, Copies};
 use crate::handover::{control, owner, target};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// What was asked for.
@@ -41,6 +42,24 @@ pub struct Order {
     pub release: Option<String>,
     /// The cluster id that the node must have, or is to get.
     pub cluster_id: Option<String>,
+    /// Set when copies are handed over and the mirror is left alone: then `state` is a folder of the rehearsal's own.
+    pub rehearsal: Option<Rc<Rehearsal>>,
+}
+
+/// A hand-over that the mirror does not notice.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The state directory of the mirror.
+    pub state: PathBuf,
+    /// What is handed over.
+    pub copies: Copies,
+}
+
+impl Order {
+    /// The state directory of the mirror.
+    fn mirror_state(&self) -> &Path {
+        self.rehearsal.as_ref().map_or(&self.state, |rehearsal| &rehearsal.state)
+    }
 }
 
 /// Tells a person what is being done.
@@ -61,7 +80,7 @@ fn wishes(order: &Order) -> Wishes {
 }
 
 fn look_at_node(order: &Order) -> Result<Node, Failure> {
-    let assignment = survey::read_assignment(&order.state, &order.mirror)?;
+    let assignment = survey::read_assignment(order.mirror_state(), &order.mirror)?;
     let partitions = assignment.topics.iter().flat_map(|topic| &topic.partitions);
     let data: std::collections::BTreeSet<PathBuf> =
         partitions.map(|partition| PathBuf::from(&partition.data_directory)).collect();
@@ -69,7 +88,9 @@ fn look_at_node(order: &Order) -> Result<Node, Failure> {
 }
 
 fn look(client: &mut Client, order: &Order, node: &Node) -> Result<Facts, Failure> {
-    survey::survey(client, &Asked { mirror: &order.mirror, topics: &order.topics, state: &order.state, node })
+    let copies = order.rehearsal.as_ref().map(|rehearsal| &rehearsal.copies);
+    let (mirror, topics, state) = (order.mirror.as_str(), order.topics.as_slice(), order.mirror_state());
+    survey::survey(client, &Asked { mirror, topics, state, node, copies })
 }
 
 /// A hand-over under way.
@@ -78,6 +99,8 @@ pub struct HandOver {
     order: Order,
     /// What was done so far.
     pub journal: Journal,
+    /// The partitions as they were judged when it began; none when it goes on.
+    pub judged: Vec<Row>,
     locks: Option<Locks>,
 }
 
@@ -115,7 +138,7 @@ impl HandOver {
                 ),
             ));
         }
-        let mut hand_over = Self { order, journal, locks: None };
+        let mut hand_over = Self { order, journal, judged: Vec::new(), locks: None };
         if hand_over.journal.step < Step::Promoted || hand_over.journal.undoing {
             target::is_same(&hand_over.journal)?;
             hand_over.lock()?;
@@ -153,7 +176,7 @@ impl HandOver {
         journal.acls = facts.acls.iter().map(Acl::from).collect();
         // Names alone: offsets and places are written down when the topics are stopped.
         journal.topics = facts.topics.iter().map(work::named).collect();
-        let mut hand_over = Self { order, journal, locks: None };
+        let mut hand_over = Self { order, journal, judged: judged.partitions, locks: None };
         hand_over.lock()?;
         hand_over.journal.reach(&hand_over.order.state, Step::Begun)?;
         Ok(Begun::Under(Box::new(hand_over)))
@@ -182,6 +205,7 @@ impl HandOver {
         while let Some(next) = self.journal.step.next().filter(|next| *next <= last) {
             match next {
                 Step::Begun | Step::Started | Step::Checked => break,
+                Step::CaughtUp | Step::Stopped | Step::Recorded if self.order.rehearsal.is_some() => {}
                 Step::CaughtUp => self.catch_up(say)?,
                 Step::Stopped => self.stop(say)?,
                 Step::Planned => self.plan(say)?,

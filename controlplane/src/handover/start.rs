@@ -75,6 +75,19 @@ pub fn spawn(command: &str, log: &Path) -> Result<(Server, Child), Failure> {
 /// # Errors
 /// When it ends, or does not answer in time.
 pub fn await_serving(address: &str, mut child: Option<Child>, log: &Path) -> Result<Duration, Failure> {
+    await_within(SERVE_TIME_MAX, address, child.as_mut(), log)
+}
+
+/// [`await_serving`], for at most `limit`.
+///
+/// # Errors
+/// When it ends, or does not answer in time.
+pub fn await_within(
+    limit: Duration,
+    address: &str,
+    mut child: Option<&mut Child>,
+    log: &Path,
+) -> Result<Duration, Failure> {
     let begun = Instant::now();
     loop {
         let why = match Client::connect(address) {
@@ -89,7 +102,7 @@ pub fn await_serving(address: &str, mut child: Option<Child>, log: &Path) -> Res
                 format_args!("its output is in {}; when it is mended run the same command again", log.display()),
             ));
         }
-        if begun.elapsed() >= SERVE_TIME_MAX {
+        if begun.elapsed() >= limit {
             let which = format!("{why}; its output is in {}", log.display());
             return Err(Failure::timed_out("the broker does not answer", which));
         }

@@ -30,27 +30,41 @@ pub fn write_plan(path: &Path, plan: &HandOverPlan) -> Result<(), Failure> {
     files::replace(path, &bytes).map_err(|cause| failed(&cause, "make room in the state directory"))
 }
 
-/// Runs the program on the plan at `path`; gives what it says.
+/// Has the program do what the plan at `path` says, under these locks; gives what it says.
 ///
 /// # Errors
 /// What it complains of.
 pub fn operate(path: &Path, locks: &Locks) -> Result<HandOverResult, Failure> {
-    let program = sibling(DATA_PLANE)?;
-    let failed = |cause: &dyn std::fmt::Display| {
-        let remedy = "mend what it names, then run the same command again";
-        Failure::new(format_args!("{DATA_PLANE} hand-over failed"), cause, remedy)
-    };
-    let fds = locks.inheritable().map_err(|cause| failed(&cause))?;
+    const VERB: &str = "hand-over";
+    let fds = locks.inheritable().map_err(|cause| failed(VERB, &cause))?;
     let fds = fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let mut command = Command::new(program);
-    command.arg("hand-over").arg(path).args(["--lock-fd", &fds]);
+    let ran = run(VERB, path, &["--lock-fd", &fds]);
+    locks.keep().map_err(|cause| failed(VERB, &cause))?;
+    ran
+}
+
+/// Has the program copy what the plan at `path` names; gives what it says.
+///
+/// # Errors
+/// What it complains of.
+pub fn clone(path: &Path) -> Result<HandOverResult, Failure> {
+    run("clone", path, &[])
+}
+
+fn failed(verb: &str, cause: &dyn std::fmt::Display) -> Failure {
+    let remedy = "mend what it names, then run the same command again";
+    Failure::new(format_args!("{DATA_PLANE} {verb} failed"), cause, remedy)
+}
+
+fn run(verb: &str, path: &Path, more: &[&str]) -> Result<HandOverResult, Failure> {
+    let failed = |cause: &dyn std::fmt::Display| failed(verb, cause);
+    let mut command = Command::new(sibling(DATA_PLANE)?);
+    command.arg(verb).arg(path).args(more);
     if steps::is_armed() {
         // It is one of ours that is meant.
         command.env_remove(steps::VARIABLE);
     }
-    let ran = command.stdin(Stdio::null()).output();
-    locks.keep().map_err(|cause| failed(&cause))?;
-    let ran = ran.map_err(|cause| failed(&cause))?;
+    let ran = command.stdin(Stdio::null()).output().map_err(|cause| failed(&cause))?;
     if !ran.status.success() {
         let said = String::from_utf8_lossy(&ran.stderr);
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned();

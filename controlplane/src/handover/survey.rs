@@ -13,7 +13,7 @@ use crate::handover::facts::{Facts, Files, Node, Partition, Shape, Source, Topic
 use crate::handover::past_epochs::{self, PastEpochs};
 use crate::mirror::internal::FOLLOWED;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use twinlog_proto::assignment::{self, Assignment};
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_acls::DescribeAclsRequest;
@@ -41,6 +41,28 @@ pub struct Asked<'a> {
     pub state: &'a Path,
     /// What was found of the node.
     pub node: &'a Node,
+    /// What is looked at instead of the mirror's own directories.
+    pub copies: Option<&'a Copies>,
+}
+
+/// Copies of partitions that were made for a rehearsal.
+#[derive(Debug, Clone)]
+pub struct Copies {
+    /// The mirror as it was described when they were made.
+    pub described: DescribedMirror,
+    /// The partitions; one that was not copied cannot be handed over.
+    pub partitions: BTreeMap<(String, i32), Copied>,
+}
+
+/// A copy.
+#[derive(Debug, Clone)]
+pub struct Copied {
+    /// The directory that it lies in.
+    pub data: PathBuf,
+    /// Where it ends.
+    pub end: i64,
+    /// The epoch of its last batch; -1 for none.
+    pub last_epoch: i32,
 }
 
 /// Looks.
@@ -49,7 +71,10 @@ pub struct Asked<'a> {
 /// When the control plane does not answer, does not know the mirror or a topic, or its assignment cannot be read.
 pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> {
     let answers = source_answers(client, asked.mirror)?;
-    let described = describe(client, asked.mirror, &[])?;
+    let described = match asked.copies {
+        Some(copies) => copies.described.clone(),
+        None => describe(client, asked.mirror, &[])?,
+    };
     let assignment = read_assignment(asked.state, asked.mirror)?;
     let (chosen, left) = choose(&described.topics, asked.topics)?;
     let names: Vec<String> = chosen.iter().map(|topic| topic.topic_name.clone()).collect();
@@ -61,7 +86,10 @@ pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> 
         .map(|topic| {
             let shape = shape(&assignment, &topic.topic_name);
             let configs = configs.remove(&topic.topic_name).unwrap_or_default();
-            self::topic(topic, shape, configs, &directories, &past)
+            match asked.copies {
+                Some(copies) => copied(self::topic(topic, shape, configs, &directories_of(copies), &past), copies),
+                None => self::topic(topic, shape, configs, &directories, &past),
+            }
         })
         .collect();
     let resolution = resolve::resolve(&topics, now_ms());
@@ -145,7 +173,13 @@ pub fn read_assignment(state: &Path, mirror: &str) -> Result<Assignment, Failure
 }
 
 /// The topics that are handed over, and the names of the others. Internal topics come along with all of them only.
-fn choose(described: &[TopicPartitions], wanted: &[String]) -> Result<(Vec<TopicPartitions>, Vec<String>), Failure> {
+///
+/// # Errors
+/// When one that is wanted is not there, or none is.
+pub fn choose(
+    described: &[TopicPartitions],
+    wanted: &[String],
+) -> Result<(Vec<TopicPartitions>, Vec<String>), Failure> {
     let known: BTreeSet<&str> = described.iter().map(|topic| topic.topic_name.as_str()).collect();
     if let Some(unknown) = wanted.iter().find(|name| !known.contains(name.as_str())) {
         return Err(Failure::new(
@@ -169,11 +203,25 @@ fn choose(described: &[TopicPartitions], wanted: &[String]) -> Result<(Vec<Topic
     Ok((chosen, left))
 }
 
-type Directories<'a> = BTreeMap<(&'a str, i32), &'a str>;
+pub(super) type Directories<'a> = BTreeMap<(&'a str, i32), &'a Path>;
 
-fn directories(assignment: &Assignment) -> Directories<'_> {
+pub(super) fn directories(assignment: &Assignment) -> Directories<'_> {
     let partitions = assignment.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |p| (topic, p)));
-    partitions.map(|(topic, p)| ((topic.name.as_str(), p.index), p.data_directory.as_str())).collect()
+    partitions.map(|(topic, p)| ((topic.name.as_str(), p.index), Path::new(&p.data_directory))).collect()
+}
+
+fn directories_of(copies: &Copies) -> Directories<'_> {
+    let partitions = copies.partitions.iter();
+    partitions.map(|((topic, index), copied)| ((topic.as_str(), *index), copied.data.as_path())).collect()
+}
+
+/// Mirroring ended, as far as the copies go, where they end.
+fn copied(mut topic: Topic, copies: &Copies) -> Topic {
+    for partition in &mut topic.partitions {
+        let copied = copies.partitions.get(&(topic.name.clone(), partition.index));
+        partition.last_mirrored = copied.map(|copied| (copied.end, copied.last_epoch));
+    }
+    topic
 }
 
 /// What shapes the files of a topic.
@@ -201,7 +249,7 @@ fn topic(
         .into_iter()
         .map(|detail| {
             let files = match directories.get(&(name.as_str(), detail.partition_index)) {
-                Some(data) => look(Path::new(data), &name, &detail),
+                Some(data) => look(data, &name, &detail),
                 None => Err("it has no directory yet".to_owned()),
             };
             let past = past.and_then(|past| past.get(&detail.partition_index)).copied();
@@ -213,14 +261,18 @@ fn topic(
     Topic { name, id, shape, configs, handed_over_to, partitions }
 }
 
-/// The files up to what is on disk for sure; of a stopped log all of them.
-fn look(data: &Path, topic: &str, detail: &PartitionDetail) -> Result<Files, String> {
-    let limit = match (known(detail.flushed_offset), known(detail.last_mirror_offset)) {
+/// What is on disk for sure; of a stopped log all of it; the largest number there is when nobody tells.
+pub(super) fn durable_end(detail: &PartitionDetail) -> i64 {
+    match (known(detail.flushed_offset), known(detail.last_mirror_offset)) {
         (_, Some(last)) if detail.state == "STOPPED" => last,
         (Some(flushed), _) => flushed,
         (None, _) => i64::MAX,
-    };
-    let files = files::look(data, topic, detail.partition_index, limit)?;
+    }
+}
+
+/// The files as far as they are on disk for sure.
+fn look(data: &Path, topic: &str, detail: &PartitionDetail) -> Result<Files, String> {
+    let files = files::look(data, topic, detail.partition_index, durable_end(detail))?;
     let start = log_start((files.start, files.end), known(detail.log_start_offset));
     Ok(Files { start, ..files })
 }
