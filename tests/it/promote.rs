@@ -6,6 +6,7 @@ mod at_scale;
 mod interrupted;
 mod odd_node;
 mod refused;
+mod settings;
 mod world;
 
 use serde_json::{Value, json};

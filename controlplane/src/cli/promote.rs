@@ -266,6 +266,9 @@ fn show(judged: &Preflight) -> Result<(), Failure> {
         let (group, topic, partition) = (&moved.group, &moved.topic, moved.partition);
         output::line(&format!("group {group} at {} of {topic}-{partition} becomes {}", moved.from, moved.to))?;
     }
+    for setting in &judged.carried_settings {
+        output::line(&format!("setting {}", setting.in_words()))?;
+    }
     for warning in &judged.warnings {
         output::line(&format!("warning: {}; {}", warning.what, warning.remedy))?;
     }

@@ -1,8 +1,10 @@
 //! pure: what a survey found: the topics with their files, the source, the node that is to serve them. `preflight.rs` judges it.
 
+use crate::handover::inherited::{Carried, carried};
 use crate::handover::problem::Problem;
 use crate::handover::segments::Segment;
 use crate::handover::tail::Sample;
+use crate::mirror::topic_configs::Inherited;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use twinlog_proto::handover::resolve::Resolution;
@@ -57,6 +59,8 @@ pub struct Topic {
     pub shape: Shape,
     /// Settings that it is to have.
     pub configs: BTreeMap<String, String>,
+    /// What else holds for it at the source.
+    pub inherited: BTreeMap<String, Inherited>,
     /// Who has it, when it is handed over.
     pub handed_over_to: Option<String>,
     /// Its partitions, by index.
@@ -161,6 +165,8 @@ pub struct Node {
     pub problems: Vec<Problem>,
     /// Where clients reach it without TLS and SASL, as HOST:PORT.
     pub plaintext: Option<String>,
+    /// What holds for topics that say nothing themselves, as far as its properties tell.
+    pub topic_defaults: BTreeMap<String, String>,
 }
 
 /// A log directory of the node.
@@ -185,6 +191,12 @@ pub struct LogDir {
 }
 
 impl Topic {
+    /// What the topic is given of it, as `node` has other defaults; every partition has one replica there.
+    #[must_use]
+    pub fn carried(&self, node: &Node) -> BTreeMap<String, Carried> {
+        carried(&self.configs, &self.inherited, &node.topic_defaults, 1)
+    }
+
     /// Partitions with their files, when they can be used.
     pub fn files(&self) -> impl Iterator<Item = (&Partition, &Files)> {
         self.partitions.iter().filter_map(|partition| Some((partition, partition.files.as_ref().ok()?)))

@@ -8,6 +8,7 @@ pub use place::{FOLDER, folder, make_folder, make_subfolder};
 use crate::cli::Failure;
 use crate::clock::now_ms;
 use crate::files;
+use crate::handover::inherited::Carried;
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction};
 use crate::handover::reclaim::progress::Reclaim;
 use crate::handover::segments::Segment;
@@ -117,8 +118,20 @@ pub struct Topic {
     pub flowed: bool,
     /// Its settings.
     pub configs: BTreeMap<String, String>,
+    /// Settings that it is given because they hold at the source and not at the node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub carried: BTreeMap<String, Carried>,
     /// Its partitions.
     pub partitions: Vec<Partition>,
+}
+
+impl Topic {
+    /// All settings that the node is told of.
+    #[must_use]
+    pub fn all_configs(&self) -> BTreeMap<String, String> {
+        let carried = self.carried.iter().map(|(name, carried)| (name.clone(), carried.value.clone()));
+        self.configs.clone().into_iter().chain(carried).collect()
+    }
 }
 
 /// A partition.

@@ -9,6 +9,7 @@ mod control;
 pub mod drill;
 pub mod facts;
 pub mod identity;
+pub mod inherited;
 pub mod journal;
 pub mod layout;
 #[allow(unsafe_code)]

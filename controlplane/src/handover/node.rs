@@ -3,6 +3,7 @@
 //! Names, defaults and forms are Kafka's. Every key that keeps the node from being laid out is a problem of its own, so that a person
 //! mends all of them at once; keys that do not matter here are not looked at. Reading the file is `layout.rs`.
 
+mod defaults;
 mod listeners;
 mod quorum;
 mod settings;
@@ -12,6 +13,7 @@ pub use quorum::Quorum;
 
 use crate::handover::problem::Problem;
 use settings::Settings;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use twinlog_proto::properties;
 
@@ -34,6 +36,8 @@ pub struct Node {
     pub metadata_log_dir: PathBuf,
     /// The class that judges requests; none when everybody may do everything.
     pub authorizer: Option<String>,
+    /// What holds for topics that say nothing themselves, as far as the file tells.
+    pub topic_defaults: BTreeMap<String, String>,
 }
 
 impl Node {
@@ -45,6 +49,7 @@ impl Node {
         let pairs = properties::parse(bytes).map_err(|cause| {
             vec![Problem::new(path.display(), cause, "write it as Java properties, as kafka-server-start reads them")]
         })?;
+        let topic_defaults = defaults::topics(&pairs);
         let mut settings = Settings::new(path, pairs);
         check_roles(&mut settings);
         let id = node_id(&mut settings);
@@ -57,7 +62,17 @@ impl Node {
                 if settings.problems.is_empty() =>
             {
                 let properties = path.to_owned();
-                Ok(Self { properties, id, quorum, controller, listeners, log_dirs, metadata_log_dir, authorizer })
+                Ok(Self {
+                    properties,
+                    id,
+                    quorum,
+                    controller,
+                    listeners,
+                    log_dirs,
+                    metadata_log_dir,
+                    authorizer,
+                    topic_defaults,
+                })
             }
             _ => Err(settings.problems),
         }

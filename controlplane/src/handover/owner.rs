@@ -151,6 +151,7 @@ mod tests {
             topic_id: String::new(),
             flowed: true,
             configs: std::collections::BTreeMap::new(),
+            carried: std::collections::BTreeMap::new(),
             partitions: vec![of],
         }];
         give_partitions(&journal, false).unwrap();

@@ -4,6 +4,7 @@ pub mod node;
 pub mod topics;
 
 use crate::handover::facts::{Facts, Partition, Topic, epoch_max};
+use crate::handover::inherited::{self, CarriedSetting};
 use serde::Serialize;
 
 /// Producer ids are handed out in blocks of so many.
@@ -82,6 +83,8 @@ pub struct Preflight {
     pub clamped_offsets: Vec<Clamped>,
     /// The first producer id that the node gives out.
     pub next_producer_id: i64,
+    /// Settings that topics are given because they hold at the source and not at the node.
+    pub carried_settings: Vec<CarriedSetting>,
     /// Access rules that the node gets.
     pub acls: usize,
 }
@@ -189,6 +192,7 @@ pub fn judge(facts: &Facts, wishes: &Wishes) -> Preflight {
         open_transactions,
         clamped_offsets: topics::clamped(facts),
         next_producer_id: next_producer_id(facts),
+        carried_settings: inherited::grouped(facts.topics.iter().map(|topic| topic.carried(&facts.node))),
         acls: facts.acls.len(),
     }
 }

@@ -175,7 +175,7 @@ impl HandOver {
         journal.warnings = judged.warnings;
         journal.acls = facts.acls.iter().map(Acl::from).collect();
         // Names alone: offsets and places are written down when the topics are stopped.
-        journal.topics = facts.topics.iter().map(work::named).collect();
+        journal.topics = facts.topics.iter().map(|topic| work::named(topic, &node)).collect();
         let mut hand_over = Self { order, journal, judged: judged.partitions, locks: None };
         hand_over.lock()?;
         hand_over.journal.reach(&hand_over.order.state, Step::Begun)?;

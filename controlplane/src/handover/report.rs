@@ -3,6 +3,7 @@
 use crate::cli::Failure;
 use crate::files;
 use crate::handover::check::Checked;
+use crate::handover::inherited;
 use crate::handover::journal::{self, Journal, Server, Step, Topic};
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction, topics::in_words};
 use serde::Serialize;
@@ -143,6 +144,9 @@ impl Report {
             let (group, topic, partition) = (&moved.group, &moved.topic, moved.partition);
             line(format_args!("group offset  {group} {topic}-{partition}: {} becomes {}", moved.from, moved.to));
         }
+        for setting in inherited::grouped(self.topics.iter().map(|topic| topic.carried.clone())) {
+            line(format_args!("setting       {}", setting.in_words()));
+        }
         for topic in &self.topics {
             for p in &topic.partitions {
                 let end = p.end_offset.map_or_else(|| "-".to_owned(), |end| end.to_string());
@@ -156,32 +160,35 @@ impl Report {
             let ready = server.ready_ms.map_or_else(String::new, |ms| format!(", answered after {ms} ms"));
             line(format_args!("broker        process {}, output in {}{ready}", server.pid, server.log.display()));
         }
-        match &self.checked {
-            Some(checked) if checked.ok => {
-                line(format_args!(
-                    "checked       {} partitions, {} batches compared, {} of {} offsets of {} groups as handed over, {} gone on since: all as it should be",
-                    checked.partitions.len(),
-                    checked.compared_batches,
-                    checked.equal_offsets,
-                    checked.committed_offsets,
-                    checked.groups,
-                    checked.advanced_offsets
-                ));
-                if checked.uncompared_offsets > 0 {
-                    line(format_args!(
-                        "NOT COMPARED  {} offsets of groups: more were handed over than are written down one by one; none lies beyond its log",
-                        checked.uncompared_offsets
-                    ));
-                }
-            }
-            Some(checked) => checked.failures.iter().for_each(|failure| line(format_args!("WRONG         {failure}"))),
-            None => {}
-        }
+        self.checked.iter().flat_map(found).for_each(|text| line(format_args!("{text}")));
         if let (None, Some(command)) = (&self.server, &self.start_command) {
             line(format_args!("start with    {command}"));
         }
         out
     }
+}
+
+/// What was found at the started broker, in lines.
+fn found(checked: &Checked) -> Vec<String> {
+    if !checked.ok {
+        return checked.failures.iter().map(|failure| format!("WRONG         {failure}")).collect();
+    }
+    let mut lines = vec![format!(
+        "checked       {} partitions, {} batches compared, {} of {} offsets of {} groups as handed over, {} gone on since: all as it should be",
+        checked.partitions.len(),
+        checked.compared_batches,
+        checked.equal_offsets,
+        checked.committed_offsets,
+        checked.groups,
+        checked.advanced_offsets
+    )];
+    if checked.uncompared_offsets > 0 {
+        lines.push(format!(
+            "NOT COMPARED  {} offsets of groups: more were handed over than are written down one by one; none lies beyond its log",
+            checked.uncompared_offsets
+        ));
+    }
+    lines
 }
 
 /// Steps by the time at which they were reached.

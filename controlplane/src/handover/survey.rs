@@ -12,6 +12,7 @@ use crate::clock::now_ms;
 use crate::handover::facts::{Facts, Files, Node, Partition, Shape, Source, Topic};
 use crate::handover::past_epochs::{self, PastEpochs};
 use crate::mirror::internal::FOLLOWED;
+use crate::mirror::topic_configs::Inherited;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use twinlog_proto::assignment::{self, Assignment};
@@ -85,11 +86,12 @@ pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> 
         .into_iter()
         .map(|topic| {
             let shape = shape(&assignment, &topic.topic_name);
-            let configs = configs.remove(&topic.topic_name).unwrap_or_default();
-            match asked.copies {
+            let (configs, inherited) = configs.remove(&topic.topic_name).unwrap_or_default();
+            let looked = match asked.copies {
                 Some(copies) => copied(self::topic(topic, shape, configs, &directories_of(copies), &past), copies),
                 None => self::topic(topic, shape, configs, &directories, &past),
-            }
+            };
+            Topic { inherited, ..looked }
         })
         .collect();
     let resolution = resolve::resolve(&topics, now_ms());
@@ -258,7 +260,7 @@ fn topic(
         .collect();
     partitions.sort_by_key(|partition| partition.index);
     let (id, handed_over_to) = (described.topic_id, described.handed_over_to);
-    Topic { name, id, shape, configs, handed_over_to, partitions }
+    Topic { name, id, shape, configs, inherited: BTreeMap::new(), handed_over_to, partitions }
 }
 
 /// What is on disk for sure; of a stopped log all of it; the largest number there is when nobody tells.
@@ -306,24 +308,36 @@ fn known(value: i64) -> Option<i64> {
     (value >= 0).then_some(value)
 }
 
-/// The settings that were made for the topics, at the source or here.
-fn topic_configs(client: &mut Client, names: &[String]) -> Result<BTreeMap<String, BTreeMap<String, String>>, Failure> {
+/// The settings that were made for a topic, and what else holds for it at the source.
+type Configs = (BTreeMap<String, String>, BTreeMap<String, Inherited>);
+
+/// The settings that were made for the topics, at the source or here, and what else holds for them at the source.
+fn topic_configs(client: &mut Client, names: &[String]) -> Result<BTreeMap<String, Configs>, Failure> {
     let resource = |name: &String| DescribeConfigsResource {
         resource_type: RESOURCE_TOPIC,
         resource_name: name.clone(),
         configuration_keys: None,
     };
     let resources = names.iter().map(resource).collect();
-    let answer = client.ask(&DescribeConfigsRequest { resources, ..DescribeConfigsRequest::default() })?;
+    let request = DescribeConfigsRequest { resources, include_synonyms: true, ..DescribeConfigsRequest::default() };
     let mut all = BTreeMap::new();
-    for result in answer.results {
+    for result in client.ask(&request)?.results {
         if result.error_code != 0 {
             let words = result.error_message.unwrap_or_else(|| ErrorCode(result.error_code).to_string());
             let what = format!("the settings of topic {} are not known", result.resource_name);
             return Err(Failure::told(what, words));
         }
-        let made = result.configs.into_iter().filter(|config| config.config_source == FROM_TOPIC);
-        all.insert(result.resource_name, made.filter_map(|config| Some((config.name, config.value?))).collect());
+        let (mut made, mut inherited) = Configs::default();
+        for config in result.configs {
+            // What has no synonym is not known from the source's settings.
+            let (Some(value), Some(first)) = (config.value, config.synonyms.first()) else { continue };
+            if config.config_source == FROM_TOPIC {
+                made.insert(config.name, value);
+            } else {
+                inherited.insert(config.name, Inherited { value, origin: first.source });
+            }
+        }
+        all.insert(result.resource_name, (made, inherited));
     }
     Ok(all)
 }

@@ -13,7 +13,7 @@ use crate::handover::problem::Problem;
 use crate::handover::release::Release;
 use crate::handover::survey;
 use crate::random;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,7 @@ pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Resul
                 is_metadata_locked: false,
                 problems,
                 plaintext: None,
+                topic_defaults: BTreeMap::new(),
             });
         }
     };
@@ -78,6 +79,7 @@ pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Resul
         log_dirs,
         problems,
         plaintext: node.plaintext(),
+        topic_defaults: node.topic_defaults,
     })
 }
 
@@ -207,7 +209,7 @@ fn topic(journal: &Journal, topic: &Topic) -> IdentityTopic {
     IdentityTopic {
         name: topic.topic.clone(),
         id: topic.topic_id.parse().unwrap_or_default(),
-        configs: topic.configs.clone(),
+        configs: topic.all_configs(),
         partitions: topic.partitions.iter().map(partition).collect(),
     }
 }
@@ -314,6 +316,7 @@ mod tests {
             topic_id: random::uuid().to_string(),
             flowed: true,
             configs: BTreeMap::new(),
+            carried: BTreeMap::new(),
             partitions: vec![partition],
         }];
         fs::write(&journal.to, text(folder, 1, "a,b")).unwrap();

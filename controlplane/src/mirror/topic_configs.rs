@@ -3,10 +3,41 @@
 
 use crate::limits::{SETTING_CHARS_MAX, TOPIC_CONFIGS_MAX};
 use std::collections::BTreeMap;
-use twinlog_proto::messages::state_log::{TopicConfigEntry, TopicConfigsValue};
+use twinlog_proto::messages::state_log::{InheritedConfigEntry, TopicConfigEntry, TopicConfigsValue};
 
 /// Settings of a topic, by name.
 pub type Values = BTreeMap<String, String>;
+
+/// The settings that decide what becomes of a topic's records, sorted: what the source's brokers say of them counts for a topic that says
+/// nothing itself, and another cluster's brokers may say otherwise.
+pub const ABOUT_RECORDS: [&str; 17] = [
+    "cleanup.policy",
+    "compression.type",
+    "delete.retention.ms",
+    "index.interval.bytes",
+    "max.compaction.lag.ms",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.compaction.lag.ms",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "segment.index.bytes",
+    "segment.jitter.ms",
+    "segment.ms",
+];
+
+/// A value that holds for the source's topic without being among those that follow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inherited {
+    /// The value.
+    pub value: String,
+    /// Where the source has it from, as the code of DescribeConfigs.
+    pub origin: i8,
+}
 
 /// What a record of type 105 says about a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,6 +48,9 @@ pub struct TopicConfigs {
     pub overrides: Values,
     /// What we last gave to the destination.
     pub written: Values,
+    /// What else holds at the source of [`ABOUT_RECORDS`]: by its brokers' defaults, or made on the topic and kept out by the standing list
+    /// of what belongs to a cluster. Given to a broker that the topic is handed over to.
+    pub inherited: BTreeMap<String, Inherited>,
 }
 
 impl TopicConfigs {
@@ -39,6 +73,7 @@ impl TopicConfigs {
             synced: entries(&self.synced),
             overrides: entries(&self.overrides),
             written: entries(&self.written),
+            inherited: self.inherited.iter().map(entry_of).collect(),
         }
     }
 
@@ -46,8 +81,18 @@ impl TopicConfigs {
     #[must_use]
     pub fn from_value(value: TopicConfigsValue) -> Self {
         let values = |entries: Vec<TopicConfigEntry>| entries.into_iter().map(|e| (e.name, e.value)).collect();
-        Self { synced: values(value.synced), overrides: values(value.overrides), written: values(value.written) }
+        let inherited = |e: InheritedConfigEntry| (e.name, Inherited { value: e.value, origin: e.origin });
+        Self {
+            synced: values(value.synced),
+            overrides: values(value.overrides),
+            written: values(value.written),
+            inherited: value.inherited.into_iter().map(inherited).collect(),
+        }
     }
+}
+
+fn entry_of((name, inherited): (&String, &Inherited)) -> InheritedConfigEntry {
+    InheritedConfigEntry { name: name.clone(), value: inherited.value.clone(), origin: inherited.origin }
 }
 
 /// Whether a setting is short enough to be kept.
@@ -74,11 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_here_wins_and_a_record_keeps_all_three() {
+    fn what_is_set_here_wins_and_a_record_keeps_all_of_them() {
         let configs = TopicConfigs {
             synced: values(&[("retention.ms", "1"), ("segment.ms", "2")]),
             overrides: values(&[("retention.ms", "9")]),
             written: values(&[("segment.ms", "3")]),
+            inherited: BTreeMap::from([("segment.bytes".to_owned(), Inherited { value: "7".into(), origin: 4 })]),
         };
         assert_eq!(configs.effective(), BTreeMap::from([("retention.ms", "9"), ("segment.ms", "2")]));
         assert_eq!(TopicConfigs::from_value(configs.to_value()), configs);

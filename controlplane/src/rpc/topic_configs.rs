@@ -16,7 +16,8 @@ use twinlog_proto::messages::incremental_alter_configs::AlterConfigsResource;
 pub const RESOURCE_TOPIC: i8 = 2;
 const OPERATION_SET: i8 = 0;
 const OPERATION_DELETE: i8 = 1;
-/// Where a value comes from: made on the topic (by the source or here), below it what an override hides, or a default.
+/// Where a value comes from: made on the topic (by the source or here), below it what an override hides, or a default. What only holds at
+/// the source is never shown as made on the topic; its one synonym says where the source has it from.
 const FROM_TOPIC: i8 = 1;
 const FROM_SOURCE: i8 = 3;
 const FROM_DEFAULT: i8 = 5;
@@ -129,6 +130,18 @@ pub fn described(topic: &Topic, synonyms: bool, documentation: bool) -> Vec<Desc
         .into_iter()
         .map(|(name, value)| (name, result(name, &value, FROM_DEFAULT)))
         .collect();
+    for (name, inherited) in &configs.inherited {
+        let shown_as = if inherited.origin == FROM_TOPIC { FROM_SOURCE } else { inherited.origin };
+        let mut shown = result(name, &inherited.value, shown_as);
+        if synonyms {
+            let (name, value) = (name.clone(), Some(inherited.value.clone()));
+            shown.synonyms.push(DescribeConfigsSynonym { name, value, source: inherited.origin });
+        }
+        if documentation {
+            shown.documentation = Some("holds at the source; given to the topic when it is handed over".to_owned());
+        }
+        all.insert(name, shown);
+    }
     for (name, value) in configs.effective() {
         let mut shown = result(name, value, FROM_TOPIC);
         let hidden = configs.overrides.get(name).map(|_| configs.synced.get(name));

@@ -28,6 +28,8 @@ const PROPERTIES_EXCLUDE_DEFAULT: &str = "follower.replication.throttled.replica
 pub struct Filter {
     include: Patterns,
     exclude: Patterns,
+    /// Nobody said what is excluded.
+    by_default: bool,
 }
 
 impl Filter {
@@ -35,6 +37,12 @@ impl Filter {
     #[must_use]
     pub fn passes(&self, name: &str) -> bool {
         self.include.matches(name) && !self.exclude.matches(name)
+    }
+
+    /// Whether `name` passes where the standing list of what is excluded does not count.
+    #[must_use]
+    pub fn passes_unless_asked(&self, name: &str) -> bool {
+        self.passes(name) || (self.by_default && self.include.matches(name))
     }
 }
 
@@ -65,7 +73,8 @@ pub fn acls(settings: &Settings) -> Result<Rules, String> {
 fn filter(settings: &Settings, include: (&str, &str), exclude: (&str, &str)) -> Result<Filter, BadPattern> {
     let patterns =
         |(key, default): (&str, &str)| Patterns::compile(&split(settings.get(key).map_or(default, String::as_str)));
-    Ok(Filter { include: patterns(include)?, exclude: patterns(exclude)? })
+    let by_default = !settings.contains_key(exclude.0);
+    Ok(Filter { include: patterns(include)?, exclude: patterns(exclude)?, by_default })
 }
 
 /// Time from one sync of a kind to the next; 0 = off.
@@ -98,10 +107,12 @@ mod tests {
         let by_default = properties(&settings(&[])).unwrap();
         assert!(by_default.passes("retention.ms") && !by_default.passes("min.insync.replicas"));
         assert!(!by_default.passes("message.timestamp.type"));
+        assert!(by_default.passes_unless_asked("message.timestamp.type"));
         let given = properties(&settings(&[(PROPERTIES_EXCLUDE, "segment\\..*, x{1,2}")])).unwrap();
         assert!(given.passes("min.insync.replicas") && !given.passes("segment.ms") && !given.passes("xx"));
         let few = properties(&settings(&[(PROPERTIES_INCLUDE, "retention.*")])).unwrap();
         assert!(few.passes("retention.bytes") && !few.passes("segment.ms"));
+        assert!(!few.passes_unless_asked("segment.ms") && !given.passes_unless_asked("segment.ms"));
         assert!(properties(&settings(&[(PROPERTIES_INCLUDE, "(")])).is_err());
     }
 

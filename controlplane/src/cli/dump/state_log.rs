@@ -183,6 +183,8 @@ fn configs(value: TopicConfigsValue) -> Value {
         "synced": entries(value.synced),
         "overrides": entries(value.overrides),
         "written": entries(value.written),
+        "inherited": value.inherited.into_iter().map(|e| (e.name, json!({ "value": e.value, "origin": e.origin })))
+            .collect::<serde_json::Map<_, _>>(),
     })
 }
 

@@ -84,6 +84,7 @@ mod tests {
             topic_id: Uuid([7; 16]).to_string(),
             flowed: true,
             configs: BTreeMap::new(),
+            carried: BTreeMap::new(),
             partitions: vec![partition],
         }];
         journal

@@ -3,6 +3,7 @@
 use super::*;
 use crate::handover::facts::{Files, LogDir, Node, Partition, Shape, Source, Topic};
 use crate::handover::problem::Problem;
+use crate::mirror::topic_configs::Inherited;
 use std::path::PathBuf;
 use twinlog_proto::handover::resolve::Resolution;
 use twinlog_proto::ids::Uuid;
@@ -61,8 +62,9 @@ fn dir(path: &str) -> LogDir {
 
 fn facts() -> Facts {
     let shape = Shape { segment_bytes: 1 << 30, segment_index_bytes: 10 << 20, index_interval_bytes: 4096 };
-    let (configs, handed_over_to) = Default::default();
-    let topic = Topic { name: "orders".into(), id: ID, shape, configs, handed_over_to, partitions: vec![partition()] };
+    let (configs, inherited, handed_over_to) = Default::default();
+    let partitions = vec![partition()];
+    let topic = Topic { name: "orders".into(), id: ID, shape, configs, inherited, handed_over_to, partitions };
     Facts {
         mirror: "dr".into(),
         source: Source { cluster_id: None, bootstrap: None, answers: Ok(()), answered_at_ms: Some(1) },
@@ -82,6 +84,7 @@ fn facts() -> Facts {
             is_metadata_locked: false,
             problems: Vec::new(),
             plaintext: None,
+            topic_defaults: [("retention.ms", "5")].map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         },
         user: 5,
         now_ms: 5_000,
@@ -141,10 +144,7 @@ fn topics_that_the_nodes_own_retention_would_shorten_are_named() {
             f.topics[0].configs = configs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
             f.topics[0].name = name.into();
         });
-        judged
-            .warnings
-            .iter()
-            .any(|found| found.what.contains("no retention of their own") && found.what.ends_with(name))
+        judged.warnings.iter().any(|found| found.what.contains("retention is not known") && found.what.ends_with(name))
     };
     let both = [("retention.ms", "-1"), ("retention.bytes", "-1")];
     assert!(is_warned(&[], "orders"));
@@ -166,6 +166,20 @@ fn share_groups_that_the_nodes_levels_do_not_have_are_warned_of() {
     };
     assert!(is_warned("__share_group_state", false));
     assert!(!is_warned("__share_group_state", true) && !is_warned("payments", false));
+}
+
+#[test]
+fn what_the_sources_brokers_say_of_retention_comes_along_where_the_node_says_otherwise() {
+    let judged = judged(|f| {
+        let from = |value: &str| Inherited { value: value.into(), origin: 4 };
+        f.topics[0].inherited = [("retention.ms", from("9")), ("retention.bytes", from("-1"))]
+            .map(|(name, of)| (name.to_owned(), of))
+            .into();
+        f.node.topic_defaults.insert("retention.bytes".into(), "-1".into());
+    });
+    assert!(!judged.warnings.iter().any(|found| found.what.contains("retention")), "{:?}", judged.warnings);
+    let told: Vec<String> = judged.carried_settings.iter().map(CarriedSetting::in_words).collect();
+    assert_eq!(told, ["retention.ms=9 for 1 topics, from the source broker's default, where the node says 5"]);
 }
 
 #[test]

@@ -46,17 +46,7 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
             "mend it, or hand over without internal topics (mirror.internal.topics=none)",
         ));
     }
-    let by_default = kept_by_default(&facts.topics);
-    if !by_default.is_empty() {
-        warnings.push(Finding::new(
-            format!(
-                "{} topics have no retention of their own, so the node's defaults say what it deletes, at once after its start: {}",
-                by_default.len(),
-                few(&by_default)
-            ),
-            "give the node the source's log.retention.* and log.retention.bytes, or set retention.ms and retention.bytes on the topics",
-        ));
-    }
+    warnings.extend(retention_not_known(&facts.topics));
     if !facts.left.is_empty() {
         warnings.push(Finding::new(
             format!("{} topics of the mirror stay with it: {}", facts.left.len(), few(&facts.left)),
@@ -88,12 +78,29 @@ fn internal_topics(facts: &Facts, warnings: &mut Vec<Finding>) {
     }
 }
 
+/// What is said of topics whose source was never asked.
+fn retention_not_known(topics: &[Topic]) -> Option<Finding> {
+    let by_default = kept_by_default(topics);
+    (!by_default.is_empty()).then(|| {
+        Finding::new(
+            format!(
+                "of {} topics the source's retention is not known, so the node's defaults say what it deletes, at once after its start: {}",
+                by_default.len(),
+                few(&by_default)
+            ),
+            "let the settings be synced once more while the source answers (`twinlog mirrors sync MIRROR --what configs`), give the node the source's \
+             log.retention.*, or set retention.ms and retention.bytes on the topics",
+        )
+    })
+}
+
 /// Topics whose records a broker deletes by settings of its own.
 fn kept_by_default(topics: &[Topic]) -> Vec<String> {
     let by_default = topics.iter().filter(|topic| {
         let internal = internal::FOLLOWED.contains(&topic.name.as_str());
-        let has = |key: &str| topic.configs.contains_key(key);
-        let compacts_only = topic.configs.get("cleanup.policy").is_some_and(|policy| policy == "compact");
+        let has = |key: &str| topic.configs.contains_key(key) || topic.inherited.contains_key(key);
+        let inherited = topic.inherited.get("cleanup.policy").map(|inherited| &inherited.value);
+        let compacts_only = topic.configs.get("cleanup.policy").or(inherited).is_some_and(|policy| policy == "compact");
         let says_itself = has("retention.ms") && has("retention.bytes");
         !(internal || compacts_only || says_itself)
     });

@@ -2,7 +2,7 @@
 
 use super::{HandOver, Say, look};
 use crate::cli::Failure;
-use crate::handover::facts::{self, Facts, epoch_max};
+use crate::handover::facts::{self, Facts, Node, epoch_max};
 use crate::handover::journal::{self, Acl, Partition, Topic};
 use crate::handover::preflight::{self, node::places};
 use crate::handover::survey::resolve::EPOCH_OF_OURS;
@@ -15,12 +15,13 @@ use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::storage::names;
 
 /// A topic as it is written down first: its name and settings.
-pub(super) fn named(topic: &facts::Topic) -> Topic {
+pub(super) fn named(topic: &facts::Topic, node: &Node) -> Topic {
     Topic {
         topic: topic.name.clone(),
         topic_id: topic.id.to_string(),
         flowed: topic.partitions.iter().any(|partition| !matches!(partition.state.as_str(), "STOPPED" | "PAUSED")),
         configs: topic.configs.clone(),
+        carried: topic.carried(node),
         partitions: Vec::new(),
     }
 }
@@ -53,7 +54,7 @@ impl HandOver {
         let (mut topics, mut planned) = (Vec::new(), Vec::new());
         for topic in &facts.topics {
             let flowed = self.journal.topics.iter().any(|before| before.topic == topic.name && before.flowed);
-            let mut of_topic = Topic { flowed, ..named(topic) };
+            let mut of_topic = Topic { flowed, ..named(topic, &node) };
             for partition in &topic.partitions {
                 let files = partition.files.as_ref().map_err(|why| not_planned(&topic.name, partition.index, why))?;
                 let place = places.next().flatten();

@@ -168,6 +168,7 @@ fn topic(
         topic_id: topic.topic_id.to_string(),
         flowed: false,
         configs: BTreeMap::new(),
+        carried: BTreeMap::new(),
         partitions,
     })
 }

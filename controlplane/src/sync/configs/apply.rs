@@ -3,12 +3,13 @@
 use crate::driver::Driver;
 use crate::mirror::catalog::{Catalog, Desired};
 use crate::mirror::event::MirrorEvent;
-use crate::mirror::topic_configs::{TopicConfigs, Values};
+use crate::mirror::topic_configs::{ABOUT_RECORDS, Inherited, TopicConfigs};
 use crate::source::SourceError;
 use crate::source::report::{Action, Change, Report};
 use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
-use crate::sync::configs::{destination, plan};
+use crate::sync::configs::destination;
+use crate::sync::configs::plan::{self, FROM_TOPIC, Told};
 use crate::sync::destination::{Known, meet};
 use crate::sync::filters::{self, Filter};
 use std::collections::BTreeMap;
@@ -20,13 +21,11 @@ use twinlog_proto::messages::describe_configs::{
 
 /// Resource type of a topic in requests about settings.
 pub(super) const RESOURCE_TOPIC: i8 = 2;
-/// Where a setting of a topic comes from when it was made on the topic.
-const SOURCE_TOPIC: i8 = 1;
 /// Topics in one question: a topic has some forty settings, so an answer stays far below the largest frame.
 const TOPICS_PER_QUESTION: usize = 500;
 
-/// What a cluster says of some topics' own settings.
-pub type Found = BTreeMap<String, Result<Values, ErrorCode>>;
+/// What a cluster says of some topics' settings.
+pub type Found = BTreeMap<String, Result<Told, ErrorCode>>;
 
 /// Syncs the settings of a mirror's topics.
 pub async fn run(
@@ -54,7 +53,7 @@ pub async fn run(
         }
     }
     for topics in topics.chunks(TOPICS_PER_QUESTION) {
-        let found = match own_settings(source, topics).await {
+        let found = match settings_of(source, topics).await {
             Ok(found) => found,
             Err(cause) => return report.fail_at("the source", &cause),
         };
@@ -100,7 +99,7 @@ fn decide(catalog: &Catalog, mirror: &str, found: &Found, filter: &Filter) -> (V
             continue;
         };
         let source = match found {
-            Ok(values) => values,
+            Ok(told) => told,
             Err(code) => {
                 changes.push(refused(name, *code));
                 continue;
@@ -145,11 +144,11 @@ fn refused(topic: &str, code: ErrorCode) -> Change {
     }
 }
 
-/// The settings that were made on the topics themselves.
+/// The settings that were made on the topics themselves, and what else decides about their records.
 ///
 /// # Errors
 /// See [`SourceError`].
-pub async fn own_settings(cluster: &mut Cluster, topics: &[String]) -> Result<Found, SourceError> {
+pub async fn settings_of(cluster: &mut Cluster, topics: &[String]) -> Result<Found, SourceError> {
     let resource = |name: &String| DescribeConfigsResource {
         resource_type: RESOURCE_TOPIC,
         resource_name: name.clone(),
@@ -161,15 +160,23 @@ pub async fn own_settings(cluster: &mut Cluster, topics: &[String]) -> Result<Fo
         include_documentation: false,
     };
     let answer = cluster.ask(&request).await?;
-    let topic = |result: DescribeConfigsResult| (result.resource_name.clone(), own(result));
+    let topic = |result: DescribeConfigsResult| (result.resource_name.clone(), told(result));
     Ok(answer.results.into_iter().filter(|result| result.resource_type == RESOURCE_TOPIC).map(topic).collect())
 }
 
-fn own(result: DescribeConfigsResult) -> Result<Values, ErrorCode> {
+fn told(result: DescribeConfigsResult) -> Result<Told, ErrorCode> {
     match ErrorCode(result.error_code) {
         ErrorCode::NONE => {}
         code => return Err(code),
     }
-    let own = result.configs.into_iter().filter(|config| config.config_source == SOURCE_TOPIC && !config.is_sensitive);
-    Ok(own.filter_map(|config| Some((config.name, config.value?))).collect())
+    let mut told = Told::default();
+    for config in result.configs.into_iter().filter(|config| !config.is_sensitive) {
+        let Some(value) = config.value else { continue };
+        if config.config_source == FROM_TOPIC {
+            told.own.insert(config.name, value);
+        } else if ABOUT_RECORDS.contains(&config.name.as_str()) {
+            told.others.insert(config.name, Inherited { value, origin: config.config_source });
+        }
+    }
+    Ok(told)
 }

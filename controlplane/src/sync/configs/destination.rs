@@ -8,7 +8,7 @@ use crate::mirror::topic_configs::{TopicConfigs, Values};
 use crate::source::SourceError;
 use crate::source::report::{Action, Change, Report};
 use crate::sync::cluster::Cluster;
-use crate::sync::configs::apply::{RESOURCE_TOPIC, own_settings};
+use crate::sync::configs::apply::{RESOURCE_TOPIC, settings_of};
 use crate::sync::configs::plan::{self, AtDestination};
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;
@@ -40,7 +40,7 @@ pub async fn run(
     if names.is_empty() {
         return;
     }
-    let there = match own_settings(destination, &names).await {
+    let there = match settings_of(destination, &names).await {
         Ok(there) => there,
         Err(cause) => return report.fail_at("the destination", &cause),
     };
@@ -48,7 +48,7 @@ pub async fn run(
     for (name, found) in there {
         let Some(configs) = configs.get(&name) else { continue };
         match found {
-            Ok(values) => drop(plans.insert(name.clone(), plan::destination(&name, configs, &values))),
+            Ok(told) => drop(plans.insert(name.clone(), plan::destination(&name, configs, &told.own))),
             Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) => {
                 report.add(whole(&name, Action::Keep, "the destination has no such topic".to_owned()));
             }
