@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// How the topics are handed over.
+/// How the topics are handed over. Another way is a variant here, its columns in [`COLUMNS`], an arm in `World::handed_over`, and what is
+/// expected of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
     /// `twinlog promote --to`: into a node that is not running yet.

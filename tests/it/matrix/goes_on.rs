@@ -82,11 +82,11 @@ fn transactional(world: &mut World) -> Result<Cell, String> {
 /// The ids that a cluster gives out anew must not be those that wrote the mirrored records: what came from one would be taken for a
 /// repetition, acknowledged with an old offset, and not written.
 fn fresh(world: &mut World) -> Result<Cell, String> {
-    let end = end(world, "plain-0")?;
-    let ask = |prefix: &str| json!({"do": "fresh", "boot": world.boot, "topic": "plain", "producers": PRODUCERS, "prefix": prefix});
+    let end = end(world, "singles-0")?;
+    let ask = |prefix: &str| json!({"do": "fresh", "boot": world.boot, "topic": "singles", "producers": PRODUCERS, "prefix": prefix});
     let mut told = vec![("java", world.oracle.try_ask(&ask("java"))?)];
     told.extend(world.also("fresh", ask("other"))?.map(|offsets| ("other", offsets)));
-    let values = world.oracle.try_ask(&json!({"do": "values", "boot": world.boot, "topic": "plain", "from": end}))?;
+    let values = world.oracle.try_ask(&json!({"do": "values", "boot": world.boot, "topic": "singles", "from": end}))?;
     for (prefix, told) in &told {
         let offsets: Vec<i64> = told.as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
         for (n, offset) in offsets.iter().enumerate() {

@@ -17,9 +17,10 @@ use twinlog_tests::relay::Relay;
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Isolation levels of readers.
 pub(super) const LEVELS: [&str; 2] = ["read_uncommitted", "read_committed"];
-/// Topics with their partitions. Plain batches of two leader epochs; every codec; stamped by the broker; cleaned; cut within a batch;
+/// Topics with their partitions. Records of many producers; plain batches of two leader epochs; every codec; stamped by the broker; cleaned; cut within a batch;
 /// transactions; producers that go on; groups; segments of ten days.
-pub(super) const TOPICS: [(&str, i32); 10] = [
+pub(super) const TOPICS: [(&str, i32); 11] = [
+    ("singles", 1),
     ("plain", 2),
     ("packed", 2),
     ("stamped", 1),
@@ -157,6 +158,10 @@ impl Source {
 
     fn first_epoch(&self, oracle: &mut Oracle) {
         let boot = &self.boot;
+        // The first ids of all, which a cluster that counts anew would give out again.
+        let fresh =
+            json!({"do": "fresh", "boot": boot, "topic": "singles", "producers": PRODUCERS, "prefix": "before"});
+        oracle.ask(&fresh);
         oracle.produce(
             boot,
             "plain",
@@ -192,8 +197,6 @@ impl Source {
         for (txn, end) in [("one", "commit"), ("two", "abort"), ("three", "open")] {
             oracle.produce(boot, "paid", json!({"partitions": 2, "count": 40, "perBatch": 5, "txn": txn, "end": end}));
         }
-        let fresh = json!({"do": "fresh", "boot": boot, "topic": "plain", "producers": PRODUCERS, "prefix": "before"});
-        oracle.ask(&fresh);
         for txn in [None, Some(LIVING)] {
             clients::lives(oracle, self.name.address(), txn).unwrap_or_else(|why| panic!("{why}"));
         }
