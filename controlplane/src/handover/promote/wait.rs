@@ -28,11 +28,9 @@ impl HandOver {
         let deadline = Instant::now() + self.order.timeout;
         loop {
             let described = survey::describe(&mut client, &self.order.mirror, &names)?;
-            let behind = partitions(&described).filter(|(_, p)| flows(&p.state) && p.lag != 0).map(|(topic, p)| {
-                let lag = if p.lag < 0 { "an unknown number of".to_owned() } else { p.lag.to_string() };
-                format!("{topic}-{} lacks {lag} records", p.partition_index)
-            });
-            let behind: Vec<String> = behind.collect();
+            let behind: Vec<String> = partitions(&described)
+                .filter_map(|(topic, p)| Some(format!("{topic}-{} {}", p.partition_index, lacks(p)?)))
+                .collect();
             if behind.is_empty() {
                 return Ok(());
             }
@@ -44,6 +42,7 @@ impl HandOver {
                     return Err(Failure::timed_out(what, which));
                 }
                 say(&format!("the mirror is behind after {:?}: {which}", self.order.timeout));
+                self.journal.loss = missing(&described);
                 self.force(say);
                 return Ok(());
             }
@@ -98,9 +97,36 @@ impl HandOver {
         }
         let before = self.journal.loss;
         let nothing = (records == Some(0)).then_some(0);
-        let kept = |value: Option<i64>| if self.journal.mode == Mode::Planned { nothing } else { nothing.or(value) };
-        self.journal.loss = Loss { records, bytes: kept(before.bytes), ms: kept(before.ms) };
+        let (bytes, ms) = match self.journal.mode {
+            Mode::Planned => (nothing, nothing),
+            // What the source had when it last answered says nothing about what was written there since: the time stays.
+            Mode::Forced => (nothing.or(before.bytes), before.ms),
+        };
+        self.journal.loss = Loss { records, bytes, ms };
         self.journal.loss_unknown_partitions = unknown;
+    }
+}
+
+/// What a partition lacks, in words; none when it has everything. Without an answer from its leader the end of the source is the one of then,
+/// and the time since then goes on.
+fn lacks(p: &PartitionDetail) -> Option<String> {
+    match (p.lag, p.lag_ms) {
+        _ if !flows(&p.state) => None,
+        (0, 0) => None,
+        (0, 1..) => Some(format!("had everything {} ms ago, and hears nothing of its leader", p.lag_ms)),
+        (1.., _) => Some(format!("lacks {} records", p.lag)),
+        _ => Some("lacks an unknown number of records".to_owned()),
+    }
+}
+
+/// What all partitions lack that are waited for; unknown when it is of one of them.
+fn missing(described: &DescribedMirror) -> Loss {
+    let waited = || partitions(described).map(|(_, p)| p).filter(|p| flows(&p.state));
+    let known = |value: i64| (value >= 0).then_some(value);
+    Loss {
+        records: waited().map(|p| known(p.lag)).sum(),
+        bytes: waited().map(|p| known(p.lag_bytes)).sum(),
+        ms: waited().map(|p| known(p.lag_ms)).try_fold(0, |longest, ms| Some(longest.max(ms?))),
     }
 }
 
@@ -113,5 +139,38 @@ fn few(all: &[String]) -> String {
     match all.len().saturating_sub(NAMED_MAX) {
         0 => named,
         more => format!("{named} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinlog_proto::messages::describe_mirrors::TopicPartitions;
+
+    fn detail(state: &str, lag: i64, lag_bytes: i64, lag_ms: i64) -> PartitionDetail {
+        PartitionDetail { state: state.into(), lag, lag_bytes, lag_ms, ..PartitionDetail::default() }
+    }
+
+    #[test]
+    fn who_hears_nothing_of_the_source_does_not_know_that_nothing_is_missing() {
+        assert_eq!(lacks(&detail("MIRRORING", 0, 0, 0)), None);
+        for (lag, lag_ms, sign) in [(0, 70, "70 ms ago"), (7, 70, "lacks 7"), (-1, -1, "unknown"), (0, -1, "unknown")] {
+            let told = lacks(&detail("MIRRORING", lag, -1, lag_ms)).unwrap();
+            assert!(told.contains(sign), "{told}");
+        }
+        assert_eq!(lacks(&detail("PAUSED", 7, 9, 70)), None, "nothing comes in, so that there is nothing to wait for");
+    }
+
+    #[test]
+    fn what_is_missing_is_unknown_when_it_is_of_one_partition() {
+        let all = |partitions| {
+            missing(&DescribedMirror {
+                topics: vec![TopicPartitions { partitions, ..TopicPartitions::default() }],
+                ..DescribedMirror::default()
+            })
+        };
+        let (one, other) = (detail("MIRRORING", 7, 900, 50), detail("MIRRORING", 0, 0, 80));
+        assert_eq!(all(vec![one.clone(), other]), Loss { records: Some(7), bytes: Some(900), ms: Some(80) });
+        assert_eq!(all(vec![one, detail("PREPARING", -1, -1, -1)]), Loss::default());
     }
 }
