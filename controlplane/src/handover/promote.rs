@@ -18,6 +18,7 @@ use crate::handover::{control, owner, target};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
+use twinlog_proto::storage::kraft::{FIRST_SNAPSHOT, METADATA_LOG};
 
 /// What was asked for.
 #[derive(Debug, Clone)]
@@ -142,8 +143,31 @@ impl HandOver {
         if hand_over.journal.step < Step::Promoted || hand_over.journal.undoing {
             target::is_same(&hand_over.journal)?;
             hand_over.lock()?;
+            hand_over.not_started_early()?;
         }
         Ok(hand_over)
+    }
+
+    /// A broker that is started before the node knows the topics calls their directories stray, and changes nothing in them.
+    fn not_started_early(&self) -> Result<(), Failure> {
+        if !(Step::Recorded..=Step::Promoted).contains(&self.journal.step) {
+            return Ok(());
+        }
+        target::not_started(&self.journal).map_err(|cause| {
+            if !target::has_strays(&self.journal.log_dirs) {
+                return cause;
+            }
+            let metadata = self.journal.metadata_log_dir.join(METADATA_LOG);
+            Failure::new(
+                format_args!("a broker was started on the hand-over of mirror {} before it was done", self.journal.mirror),
+                cause,
+                format_args!(
+                    "stop it, and whatever starts it; rename each TOPIC-N.*-stray in its log directories to TOPIC-N, move the files of {} \
+                     away except {FIRST_SNAPSHOT}, then run the same command again",
+                    metadata.display()
+                ),
+            )
+        })
     }
 
     /// Looks, judges, and begins when nothing blocks. `say` is told what the judgement warns of.

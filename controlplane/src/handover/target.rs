@@ -158,8 +158,12 @@ pub fn is_same(journal: &Journal) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a node that somebody gave other partitions meanwhile: its metadata begins with ours alone, so that they would go stray.
-fn no_others(journal: &Journal, layout: &Layout) -> Result<(), Failure> {
+/// Refuses a node that cannot be laid out, or that somebody gave other partitions meanwhile: its metadata begins with ours alone, so that they
+/// would go stray.
+fn fits(journal: &Journal, layout: &Layout) -> Result<(), Failure> {
+    if let Some(problem) = layout.problems.first() {
+        return Err(problem.clone().into());
+    }
     let of = |topic: &Topic| {
         let partitions = topic.partitions.iter().map(|partition| partition.partition);
         partitions.map(|index| names::partition_dir(&topic.topic, index)).collect::<Vec<_>>()
@@ -168,16 +172,21 @@ fn no_others(journal: &Journal, layout: &Layout) -> Result<(), Failure> {
     layout.foreign_partitions(&ours).into_iter().next().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
+/// Whether a broker called partition directories stray: those of topics that it does not know.
+#[must_use]
+pub fn has_strays(log_dirs: &[PathBuf]) -> bool {
+    let entries = log_dirs.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.any(|name| names::parse_partition_dir(&name).is_some_and(|found| found.dir_use == names::DirUse::Stray))
+}
+
 /// Gives the node its identity, where it has none.
 ///
 /// # Errors
 /// When something of it keeps it from being laid out, or a file cannot be written.
 pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
     let (node, layout, asked) = now(journal)?;
-    if let Some(problem) = layout.problems.first() {
-        return Err(problem.clone().into());
-    }
-    no_others(journal, &layout)?;
+    fits(journal, &layout)?;
     identity::format(&node, &layout, &asked)?;
     Ok(())
 }
@@ -188,7 +197,7 @@ pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
 /// When something keeps the node from being laid out, or the file cannot be written.
 pub fn identify(journal: &Journal, state: &Path) -> Result<usize, Failure> {
     let (node, layout, _) = now(journal)?;
-    no_others(journal, &layout)?;
+    fits(journal, &layout)?;
     let identity = Identity {
         next_producer_id: journal.next_producer_id,
         topics: journal.topics.iter().map(|topic| self::topic(journal, topic)).collect(),

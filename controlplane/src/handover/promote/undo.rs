@@ -40,15 +40,15 @@ impl HandOver {
         self.journal.remove(&self.order.state)
     }
 
-    /// A broker takes the clean marker away as soon as it loads its logs.
+    /// A broker takes the clean marker away as soon as it loads its logs, and puts it back when it stops.
     fn not_started(&self) -> Result<(), Failure> {
         let was_started = self.journal.step >= Step::Started
             || (self.journal.step == Step::Promoted
                 && !self.journal.undoing
-                && !self.journal.log_dirs.iter().all(|dir| target::is_marked_clean(dir)));
+                && (!self.journal.log_dirs.iter().all(|dir| target::is_marked_clean(dir))
+                    || target::not_started(&self.journal).is_err()));
         if !was_started {
-            let looks = self.journal.step >= Step::Recorded;
-            return if looks { target::not_started(&self.journal) } else { Ok(()) };
+            return self.not_started_early();
         }
         Err(Failure::new(
             format_args!("mirror {} is not taken back", self.journal.mirror),
