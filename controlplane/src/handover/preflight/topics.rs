@@ -236,7 +236,10 @@ pub(super) fn risks(
         ));
     }
     if wishes.no_forced && mode == Mode::Planned {
-        blockers.extend(unfed(facts));
+        blockers.extend(unfed(facts, |_| true));
+    } else {
+        // Of a failed one it is told why.
+        warnings.extend(unfed(facts, |partition| partition.state != "FAILED"));
     }
     let open = facts.resolution.as_ref().map_or(0, |resolution| resolution.transactions.len());
     if open > 0 {
@@ -247,20 +250,17 @@ pub(super) fn risks(
     }
 }
 
-/// Partitions that nothing is fetched for, so that nothing is waited for, and that lack records or may do so.
-fn unfed(facts: &Facts) -> Option<Finding> {
+/// Partitions that nothing is fetched for, so that nothing is waited for: the end of their source that is known is the one of then.
+fn unfed(facts: &Facts, which: impl Fn(&Partition) -> bool) -> Option<Finding> {
     let partitions = facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |p| (topic, p)));
-    let behind = partitions.filter(|(_, p)| !p.flows() && super::missing(p) != Some(0));
-    let behind: Vec<String> = behind.map(|(topic, p)| format!("{}-{} ({})", topic.name, p.index, p.state)).collect();
-    if behind.is_empty() {
+    let stand = partitions.filter(|(_, p)| !p.flows() && which(p));
+    let stand: Vec<String> = stand.map(|(topic, p)| format!("{}-{} ({})", topic.name, p.index, p.state)).collect();
+    if stand.is_empty() {
         return None;
     }
-    let what =
-        format!("{} partitions are not mirrored now and lack records, or may do so: {}", behind.len(), few(&behind));
-    Some(Finding::new(
-        what,
-        "resume, start or mend them first, or leave out --no-forced to go on without what they lack",
-    ))
+    let (count, names) = (stand.len(), few(&stand));
+    let what = format!("{count} partitions are not mirrored now, and lack what their source got since: {names}");
+    Some(Finding::new(what, "resume, start or mend them first, unless they are to be handed over as they are"))
 }
 
 /// A loss in one sentence.
