@@ -7,6 +7,7 @@ mod interrupted;
 mod odd_node;
 mod refused;
 mod settings;
+mod some_topics;
 mod started_half_way;
 mod world;
 
