@@ -113,7 +113,7 @@ fn finish(mirror: &str, done: &Reclaim, json: bool) -> Result<ExitCode, Failure>
         output::line(&format!("they are saved in {}", dir.display()))?;
     }
     output::line(
-        "the node still takes itself for the leader of these topics: do not start it again before it is formatted anew",
+        "the node still takes itself for the leader of these topics: do not start it again before `twinlog promote` has laid it out anew",
     )?;
     output::line(&format!(
         "mirror on with: twinlog topics start {mirror} --topic {}",

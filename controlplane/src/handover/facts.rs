@@ -1,6 +1,7 @@
 //! pure: what a survey found: the topics with their files, the source, the node that is to serve them. `preflight.rs` judges it.
 
 use crate::handover::inherited::{Carried, carried};
+use crate::handover::layout::Former;
 use crate::handover::problem::Problem;
 use crate::handover::segments::Segment;
 use crate::handover::tail::Sample;
@@ -141,7 +142,7 @@ pub struct Files {
 }
 
 /// The node that is to serve the topics.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Its server.properties; absolute.
     pub properties: PathBuf,
@@ -163,6 +164,8 @@ pub struct Node {
     pub is_metadata_locked: bool,
     /// What keeps it from being laid out.
     pub problems: Vec<Problem>,
+    /// What it knew when it was last stopped, without a directory of any topic left: it is laid out anew. `None` when it was never started.
+    pub former: Option<Former>,
     /// Where clients reach it without TLS and SASL, as HOST:PORT.
     pub plaintext: Option<String>,
     /// What holds for topics that say nothing themselves, as far as its properties tell.

@@ -111,6 +111,14 @@ pub fn replace_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, PUBLIC)
 }
 
+/// Replaces a file that holds what passwords are checked by, as [`files::replace`] does, with the owner of the folder.
+///
+/// # Errors
+/// As the file system says.
+pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, PRIVATE)
+}
+
 /// As [`files::replace`], with the owner of the folder.
 fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let folder = std::fs::metadata(path.parent().unwrap_or(Path::new("/")))?;

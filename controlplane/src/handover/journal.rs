@@ -73,6 +73,9 @@ pub struct Journal {
     pub release: Option<String>,
     /// Directories of it that were not formatted before.
     pub unformatted: Vec<PathBuf>,
+    /// It was started before and has no topic left, so that its metadata is laid out anew.
+    #[serde(default)]
+    pub anew: bool,
     /// Its log directories; absolute.
     pub log_dirs: Vec<PathBuf>,
     /// The directory of its metadata log, one of these or another; absolute.
@@ -237,6 +240,7 @@ impl Journal {
             cluster_id: String::new(),
             release: None,
             unformatted: Vec::new(),
+            anew: false,
             log_dirs: Vec::new(),
             metadata_log_dir: PathBuf::new(),
             handed_over_to: String::new(),

@@ -4,10 +4,13 @@
 //! ours begin with. So an earlier attempt is known by the file itself, and the same attempt again ends with the same file.
 
 mod bootstrap;
+mod former;
 mod used;
 
 pub use bootstrap::Bootstrap;
+pub use former::Former;
 
+use crate::clock::now_ms;
 use crate::handover::node::Node;
 use crate::handover::problem::Problem;
 use crate::handover::release::Release;
@@ -26,7 +29,25 @@ use twinlog_proto::storage::names;
 /// # Errors
 /// That it was, or cannot be told.
 pub fn not_started(node: &Node) -> Result<(), Problem> {
-    used::look(&node.metadata_log_dir)
+    let folder = node.metadata_log_dir.join(METADATA_LOG);
+    used::read(&folder)?.map_or(Ok(()), |former| Err(former::of_its_own(&folder, &former)))
+}
+
+/// What the metadata log in `folder` held; none when the node was never started.
+///
+/// # Errors
+/// When it cannot be read to its end.
+pub fn former(folder: &Path) -> Result<Option<Former>, Problem> {
+    used::read(folder)
+}
+
+/// What the metadata of `node` begins with when it is laid out anew, after what it held before.
+///
+/// # Errors
+/// When the node cannot be: it was one of several, say.
+pub fn begin_anew(former: &Former, node: &Node) -> Result<Bootstrap, Problem> {
+    let (meta, _) = look_at(&node.metadata_log_dir)?;
+    former.bootstrap(node, meta.and_then(|meta| meta.directory_id), now_ms())
 }
 
 /// What a person asked for on the command line.
@@ -48,6 +69,8 @@ pub struct Layout {
     pub cluster_id: Option<String>,
     /// The file that the node's metadata begins with; none when a problem says why.
     pub bootstrap: Option<Bootstrap>,
+    /// What its metadata held when it was last stopped: it is to be laid out anew. None when it was never started.
+    pub former: Option<Former>,
     /// Everything that keeps the node from being laid out.
     pub problems: Vec<Problem>,
 }
@@ -84,13 +107,19 @@ impl Layout {
         }
         problems.extend(disagreements(node, asked, &metas));
         let cluster_id = metas.first().map(|(_, meta)| meta.cluster_id.clone());
-        problems.extend(used::look(&node.metadata_log_dir).err());
         let own = directories.iter().find(|directory| directory.path == node.metadata_log_dir);
-        let bootstrap = files(&node.metadata_log_dir)
-            .and_then(|files| bootstrap::judge(node, asked.release, own.and_then(|directory| directory.id), files))
-            .map_err(|problem| problems.push(problem))
-            .ok();
-        Self { directories, cluster_id, bootstrap, problems }
+        let own = own.and_then(|directory| directory.id);
+        let folder = node.metadata_log_dir.join(METADATA_LOG);
+        let former = used::read(&folder).map_err(|problem| problems.push(problem)).ok().flatten();
+        if let Some(former) = former.as_ref().filter(|_| directories.iter().any(|dir| !dir.partitions.is_empty())) {
+            problems.push(former::of_its_own(&folder, former));
+        }
+        let bootstrap = match &former {
+            Some(former) => former.bootstrap(node, own, now_ms()).and_then(|found| found.fits(asked.release)),
+            None => files(&node.metadata_log_dir).and_then(|files| bootstrap::judge(node, asked.release, own, files)),
+        };
+        let bootstrap = bootstrap.map_err(|problem| problems.push(problem)).ok();
+        Self { directories, cluster_id, bootstrap, former, problems }
     }
 
     /// Whether every directory has its `meta.properties`.

@@ -4,6 +4,7 @@
 //!
 //! `survey` looks, `preflight` judges, `promote` does it in steps that the `journal` remembers, `check` asks the started broker.
 
+pub mod anew;
 pub mod check;
 mod control;
 pub mod drill;

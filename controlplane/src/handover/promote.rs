@@ -153,7 +153,7 @@ impl HandOver {
         if !(Step::Recorded..=Step::Promoted).contains(&self.journal.step) {
             return Ok(());
         }
-        target::not_started(&self.journal).map_err(|cause| {
+        target::not_started(&self.journal, &self.order.state).map_err(|cause| {
             if !target::has_strays(&self.journal.log_dirs) {
                 return cause;
             }
@@ -192,6 +192,7 @@ impl HandOver {
             None => target::new_cluster_id(),
         };
         journal.release.clone_from(&order.release);
+        journal.anew = node.former.is_some();
         journal.log_dirs = node.log_dirs.iter().map(|dir| dir.path.clone()).collect();
         journal.metadata_log_dir.clone_from(&node.metadata_log_dir);
         journal.handed_over_to = journal::node_in_words(node.id, &journal.cluster_id, &journal.log_dirs);
@@ -234,7 +235,7 @@ impl HandOver {
                 Step::Stopped => self.stop(say)?,
                 Step::Planned => self.plan(say)?,
                 Step::Recorded => self.record(false)?,
-                Step::LaidOut => target::lay_out(&self.journal)?,
+                Step::LaidOut => target::lay_out(&self.journal, &self.order.state)?,
                 Step::Moved => self.move_directories(say)?,
                 Step::Identified => {
                     say("writing what the node is to know of the topics");
@@ -252,7 +253,7 @@ impl HandOver {
 
     /// The marker of a broker that was started already would hide from it that it has to recover.
     fn mark_clean(&self, say: Say<'_>) -> Result<(), Failure> {
-        match target::not_started(&self.journal) {
+        match target::not_started(&self.journal, &self.order.state) {
             Ok(()) => target::mark_clean(&self.journal.log_dirs),
             Err(told) => {
                 say(&format!("no clean marker is written: {told}"));

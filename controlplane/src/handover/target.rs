@@ -3,6 +3,7 @@
 use crate::cli::Failure;
 use crate::clock::now_ms;
 use crate::files;
+use crate::handover::anew;
 use crate::handover::facts::Node as Found;
 use crate::handover::identity::{self, Identity, IdentityPartition, IdentityTopic};
 use crate::handover::journal::{self, Acl, Journal, Topic};
@@ -50,6 +51,7 @@ pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Resul
                 metadata_log_dir: PathBuf::new(),
                 is_metadata_locked: false,
                 problems,
+                former: None,
                 plaintext: None,
                 topic_defaults: BTreeMap::new(),
             });
@@ -78,6 +80,7 @@ pub fn look(properties: &Path, release: Option<&str>, data: &[PathBuf]) -> Resul
         unformatted: layout.directories.into_iter().filter(|dir| dir.id.is_none()).map(|dir| dir.path).collect(),
         log_dirs,
         problems,
+        former: layout.former,
         plaintext: node.plaintext(),
         topic_defaults: node.topic_defaults,
     })
@@ -126,7 +129,10 @@ pub fn make_dir(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// That it was, or cannot be told.
-pub fn not_started(journal: &Journal) -> Result<(), Failure> {
+pub fn not_started(journal: &Journal, state: &Path) -> Result<(), Failure> {
+    if journal.anew && anew::is_as_it_was(journal, state)? {
+        return Ok(());
+    }
     let node = layout::read_node(&journal.to).map_err(first)?;
     Ok(layout::not_started(&node)?)
 }
@@ -180,11 +186,16 @@ pub fn has_strays(log_dirs: &[PathBuf]) -> bool {
     names.any(|name| names::parse_partition_dir(&name).is_some_and(|found| found.dir_use == names::DirUse::Stray))
 }
 
-/// Gives the node its identity, where it has none.
+/// Gives the node its identity, where it has none, and lays it out anew when it had another life. What it was is kept in `state`.
 ///
 /// # Errors
 /// When something of it keeps it from being laid out, or a file cannot be written.
-pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
+pub fn lay_out(journal: &Journal, state: &Path) -> Result<(), Failure> {
+    let (node, layout, _) = now(journal)?;
+    fits(journal, &layout)?;
+    if journal.anew {
+        anew::lay_out(journal, state, &node)?;
+    }
     let (node, layout, asked) = now(journal)?;
     fits(journal, &layout)?;
     identity::format(&node, &layout, &asked)?;
@@ -198,8 +209,10 @@ pub fn lay_out(journal: &Journal) -> Result<(), Failure> {
 pub fn identify(journal: &Journal, state: &Path) -> Result<usize, Failure> {
     let (node, layout, _) = now(journal)?;
     fits(journal, &layout)?;
+    let former = if journal.anew { anew::former(journal, state)? } else { None };
+    let given_out = former.map_or(0, |former| former.next_producer_id);
     let identity = Identity {
-        next_producer_id: journal.next_producer_id,
+        next_producer_id: journal.next_producer_id.max(given_out),
         topics: journal.topics.iter().map(|topic| self::topic(journal, topic)).collect(),
         acls: journal.acls.iter().map(binding).collect::<Result<_, _>>()?,
         ..Identity::default()
@@ -244,6 +257,9 @@ fn keep(journal: &Journal, state: &Path) -> PathBuf {
 /// # Errors
 /// When a file cannot be written or removed.
 pub fn forget(journal: &Journal, state: &Path) -> Result<(), Failure> {
+    if journal.anew {
+        return anew::put_back(journal, state);
+    }
     let (node, layout, _) = now(journal)?;
     let file = match layout.bootstrap {
         Some(bootstrap) => bootstrap.file,
@@ -356,9 +372,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = journal(folder.path());
         fs::create_dir_all(folder.path().join("b/orders-0")).unwrap();
-        lay_out(&journal).unwrap();
+        lay_out(&journal, Path::new("/nowhere")).unwrap();
         fs::create_dir_all(folder.path().join("a/others-0")).unwrap();
-        assert!(lay_out(&journal).unwrap_err().to_string().contains("others-0"));
+        assert!(lay_out(&journal, Path::new("/nowhere")).unwrap_err().to_string().contains("others-0"));
         assert!(identify(&journal, folder.path()).unwrap_err().to_string().contains("others-0"));
         fs::remove_dir(folder.path().join("a/others-0")).unwrap();
         journal::make_folder(folder.path()).unwrap();

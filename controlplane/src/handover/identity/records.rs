@@ -137,9 +137,20 @@ fn records(
         }
     }
     out.extend(identity.quotas.iter().cloned().map(MetadataRecord::ClientQuota));
-    out.extend(identity.acls.iter().map(|acl| MetadataRecord::AccessControlEntry(acl_record(acl, new_id()))));
+    // A controller does not start with the same rule twice.
+    let known: Vec<_> = bootstrap.formatted.iter().flat_map(known_acls).collect();
+    let fresh = identity.acls.iter().map(|acl| acl_record(acl, Uuid::ZERO)).filter(|acl| !known.contains(acl));
+    out.extend(fresh.map(|acl| MetadataRecord::AccessControlEntry(AccessControlEntryRecord { id: new_id(), ..acl })));
     out.extend(identity.scram.iter().cloned().map(MetadataRecord::UserScramCredential));
     Ok(out)
+}
+
+/// The rules that a node has already, without their ids.
+fn known_acls(formatted: &Snapshot) -> impl Iterator<Item = AccessControlEntryRecord> {
+    formatted.values().filter_map(|value| match MetadataRecord::decode(value) {
+        Ok(MetadataRecord::AccessControlEntry(acl)) => Some(AccessControlEntryRecord { id: Uuid::ZERO, ..acl }),
+        _ => None,
+    })
 }
 
 fn partition_record(

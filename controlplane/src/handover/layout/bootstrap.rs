@@ -29,6 +29,19 @@ pub struct Bootstrap {
     pub release: Release,
     /// Records of an earlier attempt of ours that are in the file.
     pub added: usize,
+    /// The file with the voters beside it, when there is to be one and is none yet.
+    pub voters: Option<(PathBuf, Snapshot)>,
+}
+
+impl Bootstrap {
+    /// The same, unless another release was asked for.
+    ///
+    /// # Errors
+    /// That it was.
+    pub(super) fn fits(self, asked: Option<Release>) -> Result<Self, Problem> {
+        release(&self.file, self.level, asked)?;
+        Ok(self)
+    }
 }
 
 /// Judges what was found in the metadata log directory, whose id is `directory` when it is formatted.
@@ -58,14 +71,21 @@ pub(super) fn judge(
         (None, None) => {
             let release = asked.unwrap_or_default();
             let level = release.levels()[0].1;
-            return Ok(Bootstrap { file: legacy, formatted: None, level, release, added: 0 });
+            return Ok(Bootstrap { file: legacy, formatted: None, level, release, added: 0, voters: None });
         }
     };
     let contents = contents(&file, &found)?;
     let release = release(&file, contents.level, asked)?;
     let mut formatted = found;
     formatted.truncate(contents.formatted);
-    Ok(Bootstrap { file, formatted: Some(formatted), level: contents.level, release, added: contents.added })
+    Ok(Bootstrap {
+        file,
+        formatted: Some(formatted),
+        level: contents.level,
+        release,
+        added: contents.added,
+        voters: None,
+    })
 }
 
 fn read(path: &Path, bytes: Option<&[u8]>) -> Result<Option<Snapshot>, Problem> {

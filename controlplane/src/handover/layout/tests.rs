@@ -164,20 +164,32 @@ fn damaged_and_foreign_files_are_refused_by_name() {
 }
 
 #[test]
-fn a_node_that_was_started_before_is_refused_with_the_topics_that_it_still_has() {
+fn a_node_that_was_started_before_is_laid_out_anew_only_when_no_topic_of_it_is_left_and_its_log_can_be_read() {
     let place = Place::new(Some("4.4/standalone"), "");
     let log = include_bytes!("../../../../proto/golden/kraft/4.4/used/__cluster_metadata-0/00000000000000000000.log");
     let path = place.path(METADATA_LOG).join("00000000000000000000.log");
     fs::write(&path, b"").unwrap();
-    assert_eq!(said(&place.look()), "", "an empty log is of a start that came to nothing");
+    let layout = place.look();
+    assert_eq!((said(&layout).as_str(), layout.former), ("", None), "an empty log is of a start that came to nothing");
     fs::write(&path, log).unwrap();
+    let layout = place.look();
+    assert!(said(&layout).contains("not its only voter"), "it is the log of another directory: {}", said(&layout));
+    assert_eq!(layout.former.unwrap().topics.into_values().collect::<Vec<_>>(), ["kept"]);
+    fs::create_dir(place.path("kept-0")).unwrap();
     let text = said(&place.look());
     assert!(text.contains("started before and has topics of its own: kept;"), "{text}");
-    fs::write(&path, &log[..200]).unwrap();
-    assert!(said(&place.look()).contains("started before;"), "a torn log is one of a used node");
+    fs::remove_dir(place.path("kept-0")).unwrap();
+    fs::write(&path, &log[..log.len() - 1]).unwrap();
+    assert!(place.look().former.is_some(), "a torn log is one of a used node");
+    let mut damaged = log.to_vec();
+    damaged[30] ^= 1;
+    fs::write(&path, damaged).unwrap();
+    let text = said(&place.look());
+    assert!(text.contains("00000000000000000000.log: malformed"), "{text}");
     fs::remove_file(&path).unwrap();
     fs::write(place.path(METADATA_LOG).join("00000000000000000100-0000000001.checkpoint"), b"x").unwrap();
-    assert!(said(&place.look()).contains("started before;"));
+    let text = said(&place.look());
+    assert!(text.contains("0000000001.checkpoint: malformed"), "{text}");
 }
 
 #[test]

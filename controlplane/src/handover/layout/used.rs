@@ -1,83 +1,120 @@
-//! Whether a node was started before: its metadata log has records then, and topics of its own would be lost.
+//! The metadata log of a node that was started before: read to its end, as the node itself would.
 
+use super::former::Former;
+use super::{read_bounded, unreadable};
 use crate::handover::problem::Problem;
 use crate::limits::METADATA_LOG_READ_BYTES_MAX;
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use twinlog_proto::error::DecodeError;
+use twinlog_proto::records::batch::{BatchHeader, HEADER_BYTES};
 use twinlog_proto::storage::kraft::batch::Batch;
-use twinlog_proto::storage::kraft::records::MetadataRecord;
-use twinlog_proto::storage::kraft::{FIRST_SNAPSHOT, METADATA_LOG, SNAPSHOT_SUFFIX};
+use twinlog_proto::storage::kraft::snapshot::Snapshot;
+use twinlog_proto::storage::kraft::{FIRST_SNAPSHOT, SNAPSHOT_SUFFIX};
 use twinlog_proto::storage::names::{self, FileKind};
 
-/// Topics that are named.
-const SHOWN_MAX: usize = 5;
+const ANEW: &str = "hand over to a node whose log.dirs are empty, or freshly formatted and never started";
 
-/// Refuses a metadata log with records, or with a snapshot of some.
-pub(super) fn look(directory: &Path) -> Result<(), Problem> {
-    let folder = directory.join(METADATA_LOG);
-    let unreadable = |cause: io::Error| {
-        let remedy = "run this as the user of the broker, or as root";
-        Problem::new(format_args!("{} cannot be read", folder.display()), cause, remedy)
-    };
-    let Some(log) = contents(&folder).map_err(unreadable)? else { return Ok(()) };
-    let topics = topics(&log).map_err(unreadable)?;
-    let shown = topics[..topics.len().min(SHOWN_MAX)].join(", ");
-    let of_its_own = match topics.len() {
-        0 => String::new(),
-        n if n > SHOWN_MAX => format!(" and has topics of its own: {shown} and {} more", n - SHOWN_MAX),
-        _ => format!(" and has topics of its own: {shown}"),
-    };
-    Err(Problem::new(
-        folder.display(),
-        format_args!("the node was started before{of_its_own}"),
-        "hand over to a node whose log.dirs are empty, or freshly formatted and never started",
-    ))
+/// What the metadata in `folder` held; none when it has no records, and no snapshot but the first.
+///
+/// # Errors
+/// When it cannot be read to its end.
+pub(in crate::handover) fn read(folder: &Path) -> Result<Option<Former>, Problem> {
+    let Contents { segments, snapshots } = contents(folder).map_err(|cause| unreadable(folder, &cause))?;
+    let later = snapshots.iter().any(|path| !path.ends_with(FIRST_SNAPSHOT));
+    if segments.is_empty() && !later {
+        return Ok(None);
+    }
+    let mut former = Former::default();
+    let mut from = 0;
+    if let Some(path) = snapshots.last() {
+        let bytes = read_bounded(path).map_err(|cause| unreadable(path, &cause))?.unwrap_or_default();
+        let snapshot = Snapshot::read(&bytes).map_err(|cause| Problem::new(path.display(), cause, ANEW))?;
+        former.snapshot(&snapshot).map_err(|cause| Problem::new(path.display(), cause, ANEW))?;
+        from = offset_of(path);
+    }
+    let mut left = METADATA_LOG_READ_BYTES_MAX;
+    for (at, (base, path)) in segments.iter().enumerate() {
+        if segments.get(at + 1).is_some_and(|(next, _)| *next <= from) {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(left + 1).read_to_end(&mut bytes));
+        read.map_err(|cause| unreadable(path, &cause))?;
+        left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+            let why = format!("there are more than {METADATA_LOG_READ_BYTES_MAX} bytes behind the last snapshot");
+            Problem::new(folder.display(), why, ANEW)
+        })?;
+        let is_last = at + 1 == segments.len();
+        log(&mut former, &bytes, from, is_last)
+            .map_err(|cause| Problem::new(path.display(), format_args!("{cause} (segment {base})"), ANEW))?;
+    }
+    Ok(Some(former))
 }
 
-/// The segments with records, the oldest first; none when the log is empty and has no snapshot but the first.
-fn contents(folder: &Path) -> io::Result<Option<Vec<PathBuf>>> {
-    let (mut segments, mut snapshots) = (Vec::new(), false);
+/// Takes the batches of a segment from offset `from` on. What follows the last whole one of the last segment is torn.
+fn log(former: &mut Former, bytes: &[u8], from: i64, is_last: bool) -> Result<(), DecodeError> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let batch = match Batch::decode(rest) {
+            Ok(batch) => batch,
+            Err(_torn) if is_last && is_cut_off(rest) => return Ok(()),
+            Err(cause) => return Err(cause),
+        };
+        for entry in batch.entries().filter(|_| batch.header.base_offset >= from) {
+            let entry = entry?;
+            match entry.key {
+                Some(key) => former.control(key, entry.value),
+                None => former.take(entry.value)?,
+            }
+        }
+        rest = &rest[batch.header.size_bytes()..];
+    }
+    Ok(())
+}
+
+/// Whether a batch begins there that is not whole; a whole one that is wrong is damage.
+fn is_cut_off(bytes: &[u8]) -> bool {
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return true };
+    bytes.iter().all(|byte| *byte == 0) || BatchHeader::parse(header).size_bytes() > bytes.len()
+}
+
+#[derive(Default)]
+struct Contents {
+    /// Segments with records, by base offset.
+    segments: Vec<(i64, PathBuf)>,
+    /// Snapshots, the oldest first.
+    snapshots: Vec<PathBuf>,
+}
+
+fn contents(folder: &Path) -> io::Result<Contents> {
+    let mut found = Contents::default();
     let entries = match fs::read_dir(folder) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(found),
         entries => entries?,
     };
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        snapshots |= name.ends_with(SNAPSHOT_SUFFIX) && name != FIRST_SNAPSHOT;
-        let is_log = names::parse_file_name(&name).is_some_and(|found| found.kind == FileKind::Log);
-        if is_log && entry.metadata()?.len() > 0 {
-            segments.push(entry.path());
+        if name.ends_with(SNAPSHOT_SUFFIX) {
+            found.snapshots.push(entry.path());
+        }
+        let log = names::parse_file_name(&name).filter(|file| file.kind == FileKind::Log && file.leftover.is_none());
+        if let Some(log) = log
+            && entry.metadata()?.len() > 0
+        {
+            found.segments.push((log.offset, entry.path()));
         }
     }
-    segments.sort();
-    Ok((snapshots || !segments.is_empty()).then_some(segments))
+    found.segments.sort();
+    found.snapshots.sort();
+    Ok(found)
 }
 
-/// Names of topics that the log makes and does not remove, as far as it can be read within the bound: enough to tell a person.
-fn topics(segments: &[PathBuf]) -> io::Result<Vec<String>> {
-    let mut topics = BTreeMap::new();
-    let mut left = METADATA_LOG_READ_BYTES_MAX;
-    for segment in segments {
-        let mut bytes = Vec::new();
-        File::open(segment)?.take(left).read_to_end(&mut bytes)?;
-        left -= bytes.len() as u64;
-        let mut rest = &bytes[..];
-        while let Ok(batch) = Batch::decode(rest) {
-            for entry in batch.entries().map_while(Result::ok).filter(|entry| entry.key.is_none()) {
-                match MetadataRecord::decode(entry.value) {
-                    Ok(MetadataRecord::Topic(topic)) => drop(topics.insert(topic.topic_id, topic.name)),
-                    Ok(MetadataRecord::RemoveTopic(removed)) => drop(topics.remove(&removed.topic_id)),
-                    _ => {}
-                }
-            }
-            rest = &rest[batch.header.size_bytes()..];
-        }
-    }
-    let mut names: Vec<_> = topics.into_values().collect();
-    names.sort();
-    Ok(names)
+/// The offset up to which a snapshot goes, which is the first part of its name.
+fn offset_of(path: &Path) -> i64 {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split('-').next().and_then(|offset| offset.parse().ok()).unwrap_or(0)
 }

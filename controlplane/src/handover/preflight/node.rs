@@ -3,7 +3,9 @@
 use super::{Finding, Wishes};
 use crate::handover::facts::{Facts, LogDir, Node, Topic};
 use crate::handover::problem::Problem;
+use crate::mirror::internal::is_internal_name;
 use std::path::Path;
+use twinlog_proto::ids::Uuid;
 
 /// Space that a start needs whatever the topics are, bytes.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -24,6 +26,7 @@ pub(super) fn judge(facts: &Facts, wishes: &Wishes, blockers: &mut Vec<Finding>,
             "leave out --cluster-id, or give the properties file of the right node",
         ));
     }
+    former(facts, blockers, warnings);
     node.log_dirs.iter().for_each(|dir| log_dir(dir, blockers));
     if node.is_metadata_locked {
         blockers.push(in_use(&node.metadata_log_dir));
@@ -31,6 +34,38 @@ pub(super) fn judge(facts: &Facts, wishes: &Wishes, blockers: &mut Vec<Finding>,
     space(facts, blockers);
     owners(facts, blockers, warnings);
     devices(facts, blockers);
+}
+
+/// What a node knew is gone when it is laid out anew: nothing may be among it that is not the mirror's.
+fn former(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut Vec<Finding>) {
+    let node = &facts.node;
+    let Some(former) = &node.former else { return };
+    let dir = node.metadata_log_dir.display();
+    let is_ours = |id: &Uuid, name: &String| {
+        is_internal_name(name) || facts.left.contains(name) || facts.topics.iter().any(|topic| topic.id == *id)
+    };
+    if let Some((_, own)) = former.topics.iter().find(|(id, name)| !is_ours(id, name)) {
+        blockers.push(Finding::new(
+            format!(
+                "{dir}: the node was started before and has topics of its own: {own}, whose directories are missing"
+            ),
+            "find its directories, or delete the topic at the node; else hand over to another node",
+        ));
+        return;
+    }
+    warnings.push(Finding::new(
+        format!(
+            "{dir}: the node was started before and has no topic left: it is laid out anew, with its ids, levels, settings, access rules, \
+             quotas and passwords"
+        ),
+        "nothing: what it was is kept in the state directory",
+    ));
+    if former.tokens > 0 {
+        warnings.push(Finding::new(
+            format!("{dir}: {} delegation tokens do not come along", former.tokens),
+            "have clients ask for new ones",
+        ));
+    }
 }
 
 fn log_dir(dir: &LogDir, blockers: &mut Vec<Finding>) {

@@ -83,6 +83,7 @@ fn facts() -> Facts {
             metadata_log_dir: "/broker/a".into(),
             is_metadata_locked: false,
             problems: Vec::new(),
+            former: None,
             plaintext: None,
             topic_defaults: [("retention.ms", "5")].map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         },

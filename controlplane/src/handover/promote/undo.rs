@@ -46,7 +46,7 @@ impl HandOver {
             || (self.journal.step == Step::Promoted
                 && !self.journal.undoing
                 && (!self.journal.log_dirs.iter().all(|dir| target::is_marked_clean(dir))
-                    || target::not_started(&self.journal).is_err()));
+                    || target::not_started(&self.journal, &self.order.state).is_err()));
         if !was_started {
             return self.not_started_early();
         }

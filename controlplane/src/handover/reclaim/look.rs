@@ -228,7 +228,7 @@ impl Look<'_> {
         if let Some(first) = others.first() {
             self.judged.warnings.push(Finding::new(
                 format!("{} partition directories stay at the broker, {first} among them", others.len()),
-                "keep what is wanted of them before the node is formatted anew",
+                "move away what is wanted of them: a node with topics of its own is not promoted into again",
             ));
         }
     }

@@ -18,6 +18,10 @@ const WHAT: &str = "metadata snapshot";
 const HEADER: (&[u8], &[u8]) = (&[0, 0, 0, 3], &[0; 11]);
 /// Key and value of the record that ends a snapshot.
 const FOOTER: (&[u8], &[u8]) = (&[0, 0, 0, 4], &[0; 3]);
+/// Key and value of the record that says that voters are kept in the log.
+const KRAFT_VERSION_1: (&[u8], &[u8]) = (&[0, 0, 0, 5], &[0, 0, 0, 1, 0]);
+/// Key of the record of the voters.
+const VOTERS_KEY: &[u8] = &[0, 0, 0, 6];
 /// Data records in one batch that [`Snapshot::push`] makes.
 const BATCH_RECORDS_MAX: usize = 1_000;
 /// Bytes of values in one batch that [`Snapshot::push`] makes; a single larger value has a batch of its own.
@@ -61,6 +65,17 @@ impl Snapshot {
         let control = |(key, value): (&[u8], &[u8])| Records::Control(vec![(key.to_vec(), value.to_vec())]);
         let section = |records| Section { timestamp_ms, leader_epoch: 0, records };
         Self { sections: vec![section(control(HEADER)), section(control(FOOTER))] }
+    }
+
+    /// [`Snapshot::empty`] of a quorum that keeps its voters in its log: `voters` is the value of their record.
+    #[must_use]
+    pub fn with_voters(timestamp_ms: i64, voters: &[u8]) -> Self {
+        let mut snapshot = Self::empty(timestamp_ms);
+        if let Records::Control(pairs) = &mut snapshot.sections[0].records {
+            pairs.push((KRAFT_VERSION_1.0.to_vec(), KRAFT_VERSION_1.1.to_vec()));
+            pairs.push((VOTERS_KEY.to_vec(), voters.to_vec()));
+        }
+        snapshot
     }
 
     /// Reads a file. At most as many times its bytes are taken in memory as a record has words of bookkeeping.
@@ -181,6 +196,16 @@ impl Snapshot {
             Records::Data { .. } => &[],
         });
         pairs.filter_map(|(key, value)| ControlRecord::decode(key, value).ok())
+    }
+
+    /// The value of the record of the voters, as it was written.
+    #[must_use]
+    pub fn voters_value(&self) -> Option<&[u8]> {
+        let mut pairs = self.sections.iter().flat_map(|section| match &section.records {
+            Records::Control(pairs) => &pairs[..],
+            Records::Data { .. } => &[],
+        });
+        pairs.rfind(|(key, _)| key == VOTERS_KEY).map(|(_, value)| value.as_slice())
     }
 
     /// The voters that are kept in it; none when each node is told by its settings.
