@@ -53,6 +53,9 @@ matrix: setup-test $(if $(TWINLOG_BIN_DIR),,build) ## what stock brokers of ever
 promote-figures: setup-test build ## what handing over 1,000 partitions takes, against the broker's own start; not part of `make test`
 	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture promote::at_scale
 
+circle: setup-test build ## the way to another host and back, by nodes of each layout; not part of `make test`
+	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored circle::
+
 setup-build:
 	@tests/setup/tools build
 

@@ -1,9 +1,10 @@
 //! Two hosts on one machine, each with a site of its own and a stock node: the clients' topics are at one of them at a time.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use twinlog_tests::command::{Ran, twinlog};
+use twinlog_tests::command::{Ran, twinlog, twinlog_until};
 use twinlog_tests::copy;
 use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka::{Broker, Spec};
@@ -14,8 +15,6 @@ use twinlog_tests::place;
 pub(super) const LIMIT: Duration = Duration::from_secs(90);
 /// Topics that are mirrored.
 pub(super) const TOPICS: [(&str, i32); 2] = [("plain", 2), ("paid", 1)];
-/// A topic that is not.
-pub(super) const OTHER: &str = "other";
 /// The time of the first records, so long ago that segments roll by the next ones.
 pub(super) const OLD: i64 = 1_790_000_000_000;
 
@@ -71,6 +70,29 @@ impl Host {
         self.broker.resume();
     }
 
+    /// Hands over, is killed at `step`, and takes it back.
+    pub(super) fn promote_killed_and_undone(&self, step: &str) {
+        let words = self.words("promote", "--to", &[]);
+        let ran = twinlog_until(step, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(ran.code, -1, "{step}: {ran:?}");
+        self.run("promote", "--to", &["--undo"]).done();
+    }
+
+    /// The files of the node's metadata.
+    pub(super) fn metadata(&self) -> BTreeMap<String, Vec<u8>> {
+        let data = self.broker.dir().join("data");
+        let folder = std::fs::read_dir(data.join("__cluster_metadata-0")).into_iter().flatten().flatten();
+        let files = folder.map(|entry| entry.path()).chain([data.join("bootstrap.checkpoint")]);
+        files.filter_map(|path| Some((text(&path), std::fs::read(path).ok()?))).collect()
+    }
+
+    /// Why nothing would be handed over to the broker.
+    pub(super) fn promote_refused(&self) -> String {
+        let ran = self.run("promote", "--to", &["--dry-run"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        ran.stdout + &ran.stderr
+    }
+
     /// Starts the topics that were taken back.
     pub(super) fn start_again(&self) {
         let mut start = vec!["topics", "start", "dr", "--wait", "--timeout", "90s"];
@@ -91,20 +113,23 @@ impl Host {
 
 impl World {
     /// A source at host A with records, transactions, a group and segments that are closed; host B mirrors it and has everything.
-    pub(super) fn new(name: &str) -> Self {
+    /// `other` topics of A are not mirrored; its node is `like` that.
+    pub(super) fn new(name: &str, other: &[(&str, i32)], like: fn(Spec) -> Spec) -> Self {
         let scratch = place::scratch(name);
         let at =
             |host: &str| (scratch.path().join(host).join("site"), Spec::new(scratch.path().join(host).join("node")));
         let ((a_site, a_node), (b_site, b_node)) = (at("a"), at("b"));
-        let a = Host::new(a_site, Broker::start(a_node));
+        let a = Host::new(a_site, Broker::start(like(a_node)));
         let b = Host::new(b_site, Broker::prepare(b_node.unformatted()));
         let mut world = Self { oracle: Oracle::start(), a, b, scratch };
         let boot = world.a.boot();
-        for (topic, partitions) in TOPICS.into_iter().chain([(OTHER, 1)]) {
-            world.oracle.create(&boot, topic, partitions, &json!({"segment.ms": "2000", "retention.ms": "-1"}));
+        for (topic, partitions) in TOPICS.iter().chain(other) {
+            world.oracle.create(&boot, topic, *partitions, &json!({"segment.ms": "2000", "retention.ms": "-1"}));
         }
         world.plain(&boot, OLD, 200);
-        world.oracle.produce(&boot, OTHER, json!({"count": 10}));
+        for (topic, _) in other {
+            world.oracle.produce(&boot, topic, json!({"count": 10}));
+        }
         for (txn, end) in [("one", "commit"), ("two", "abort")] {
             world.pay(&boot, txn, end);
         }
@@ -147,5 +172,35 @@ impl World {
         let state = text(&copy.site.state());
         let said = twinlog(&["verify", "--mirror", "dr", "--state", &state, "--against-source"]).done();
         assert!(said.contains("verdict: identical"), "{said}");
+    }
+
+    /// A client writes on and on to `plain`.
+    pub(super) fn stream(&mut self, boot: &str, name: &str) {
+        let ask = json!({"do": "stream-start", "name": name, "boot": boot, "topic": "plain", "partitions": 2, "perBatch": 5, "pauseMs": 20});
+        self.oracle.ask(&ask);
+    }
+
+    /// The client ends; gives how many records were acknowledged.
+    pub(super) fn stream_ends(&mut self, name: &str) -> i64 {
+        self.oracle.ask(&json!({"do": "stream-stop", "name": name}))["records"].as_i64().expect("a number")
+    }
+
+    /// Ids and leader epochs by partition.
+    pub(super) fn identity(&mut self, boot: &str) -> (Vec<Value>, BTreeMap<String, i64>) {
+        let told = self.oracle.ask(&json!({"do": "describe", "boot": boot, "topics": TOPICS.map(|(name, _)| name)}));
+        let (mut ids, mut epochs) = (Vec::new(), BTreeMap::new());
+        for topic in told.as_array().into_iter().flatten() {
+            ids.push(topic["id"].clone());
+            for row in topic["partitions"].as_array().into_iter().flatten() {
+                let name = format!("{}-{}", topic["topic"].as_str().unwrap_or_default(), row["partition"]);
+                epochs.insert(name, row["epoch"].as_i64().expect("an epoch"));
+            }
+        }
+        (ids, epochs)
+    }
+
+    /// Offsets of the group.
+    pub(super) fn group(&mut self, boot: &str) -> Value {
+        self.oracle.ask(&json!({"do": "offsets", "boot": boot, "group": "readers"}))
     }
 }
