@@ -42,13 +42,14 @@ final class Syncs {
         return Oracle.JSON.createObjectNode();
     }
 
-    // {topic} -> {name: value} of the settings that were made on the topic
+    // {topic, all} -> {name: value} of the settings that were made on the topic; with `all` of those that hold for it, wherever they come from
     static JsonNode ownSettings(JsonNode ask) throws Exception {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, ask.get("topic").asText());
         ObjectNode out = Oracle.JSON.createObjectNode();
         try (Admin admin = Topics.admin(ask)) {
             for (ConfigEntry entry : admin.describeConfigs(List.of(resource)).all().get().get(resource).entries()) {
-                if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG) out.put(entry.name(), entry.value());
+                boolean own = entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG;
+                if (own || ask.path("all").asBoolean(false)) out.put(entry.name(), entry.value());
             }
         }
         return out;

@@ -90,7 +90,7 @@ rows! {
     Consumer, "group offsets, consumer", "the same of a group of the consumer protocol";
     Share, "group offsets, share", "a share group goes on with the records that nobody had accepted at the source, each once";
     HigherEpoch, "committed higher epoch", "a group whose committed offset has the source's highest leader epoch reads on, commits, begins again and reads on";
-    Configs, "topic configs", "the settings that were made on the topics";
+    Configs, "topic configs", "all settings that hold for the topics, made on them or the defaults of the source's brokers, where the other node has other defaults";
     Acls, "ACLs", "all access rules";
     Quotas, "quotas", "all client quotas";
     Unclean, "unclean start afterwards", "the broker is killed after clients wrote to it, and started again: all that was mirrored and all that it acknowledged is there";

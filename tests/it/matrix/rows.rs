@@ -1,7 +1,7 @@
 //! Rows that are read before anybody writes to the broker that took over.
 
 use super::column::{Cell, Row};
-use super::source::{LEVELS, TIERED, TRIMMED_AT, names, own_settings, seen};
+use super::source::{LEVELS, TIERED, TRIMMED_AT, names, seen, settings_of};
 use super::world::World;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,19 +211,15 @@ fn open(world: &mut World) -> Result<Cell, String> {
 }
 
 fn configs(world: &mut World) -> Result<Cell, String> {
-    let mut missing = BTreeSet::new();
-    for (topic, is) in own_settings(&mut world.oracle, &world.boot) {
-        let (was, is) = (world.before.settings[&topic].as_object(), is.as_object().cloned().unwrap_or_default());
-        let was = was.cloned().unwrap_or_default();
-        let wrong = is.iter().find(|(key, value)| was.get(*key) != Some(value));
-        if let Some((key, value)) = wrong {
-            return Err(format!("{topic}: {key} is {value}, was {:?}", was.get(key)));
-        }
-        missing.extend(was.keys().filter(|key| !is.contains_key(*key)).cloned());
+    let mut differs = BTreeSet::new();
+    for (topic, is) in settings_of(&mut world.oracle, &world.boot) {
+        let (was, is) = (world.before.settings[&topic].as_object(), is.as_object());
+        let (Some(was), Some(is)) = (was, is) else { return Err(format!("{topic}: no settings")) };
+        differs.extend(was.iter().filter(|(key, value)| is.get(*key) != Some(value)).map(|(key, _)| key.clone()));
     }
-    match missing.is_empty() {
+    match differs.is_empty() {
         true => Ok(Cell::Kept),
-        false => Ok(Cell::Changed(format!("left out: {}", missing.into_iter().collect::<Vec<_>>().join(", ")))),
+        false => Ok(Cell::Changed(format!("other values of {}", differs.into_iter().collect::<Vec<_>>().join(", ")))),
     }
 }
 
