@@ -7,6 +7,8 @@ pub mod control;
 pub mod records;
 pub mod snapshot;
 
+/// The topic of the metadata log.
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
 /// Folder of the metadata log in the metadata log directory.
 pub const METADATA_LOG: &str = "__cluster_metadata-0";
 /// The snapshot of an empty metadata log, in [`METADATA_LOG`]: where `kafka-storage format` puts its records since 4.4, and the voters of
