@@ -130,6 +130,12 @@ pub const LOG_JOBS_PER_CORE: usize = 16;
 /// The largest plan of a hand-over that is read, in bytes.
 pub const HAND_OVER_PLAN_BYTES_MAX: u64 = twinlog_proto::handover::plan::BYTES_MAX;
 
+/// Partitions that are copied at the same time for a broker that runs.
+pub const COPIERS: usize = 4;
+
+/// Bytes of a segment that are read at once for a copy.
+pub const COPY_PIECE_BYTES: usize = 1 << 20;
+
 /// How often a core looks at deadlines, retries and flushes, in ms.
 pub const TICK_MS: u64 = 20;
 

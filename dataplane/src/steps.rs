@@ -33,6 +33,8 @@ steps! {
     PlanChecked = "plan-checked", "The plan is read and the locks are held, nothing was touched.";
     Saved = "saved", "What a reclaim throws away is saved aside, nothing else was touched.";
     CheckpointsLowered = "checkpoints-lowered", "A log directory's checkpoints say no more than what a reclaim leaves.";
+    Copied = "copied", "A partition's segments are copied, its copy is no log yet.";
+    Sealed = "sealed", "A copy is done, not durable.";
     Renamed = "renamed", "A partition's directory has its new place.";
     RenamesDurable = "renames-durable", "All have it, for good.";
     Opened = "opened", "A log is open, nothing was appended.";

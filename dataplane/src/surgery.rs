@@ -1,11 +1,13 @@
 //! `twinlog-dataplane finish|cut|check DIR`: work on the directory of a partition while no data plane has it; `hand-over PLAN`, the same
 //! for many that go to a broker; and `clone PLAN`, which copies what is being mirrored.
 
+mod adopt;
 pub mod clone;
 pub mod hand_over;
 mod job;
 mod locks;
 mod reclaim;
+mod restamp;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -139,6 +141,24 @@ pub enum SurgeryError {
         needed: u64,
         /// Bytes.
         free: u64,
+    },
+    /// A batch of the mirror is not what was mirrored.
+    #[error(
+        "{} is damaged at position {position}: {why}; it is not copied: look with `twinlog verify`, then mirror the topic from scratch", path.display()
+    )]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// Where the batch begins.
+        position: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// Nobody runs on the log directory into which copies are to be renamed.
+    #[error("no broker runs on {}: the lock on its file .lock is free; start the broker, then run the same command again", path.display())]
+    NoBroker {
+        /// The log directory.
+        path: PathBuf,
     },
     /// The checkpoints of a directory cannot be read or written.
     #[error(transparent)]

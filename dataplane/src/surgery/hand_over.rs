@@ -4,6 +4,8 @@
 //! hand over:  rename every directory   make that durable   append and finish every log   checkpoints of the log directories
 //! reclaim:    look at every log   save aside   lower the checkpoints of the log directories   then as undo:
 //! undo:       cut and finish every log   rename every directory back   make that durable   checkpoints on both sides
+//! copy:       copy every segment, restamped   append and finish every copy   seal it   make that durable
+//! place:      rename every copy into the log directory of a broker that runs, or out of it   make that durable
 //! ```
 //! Each step may be repeated: whoever was killed runs the same plan again. A data plane may run beside it; the partitions are stopped
 //! there, so that it has closed their logs and does not look at them. Started by `twinlog promote`; the result is on stdout, for programs
@@ -18,7 +20,7 @@ use twinlog_proto::handover::plan::{self, HandOverPlan, HandOverResult, HandedPa
 use twinlog_proto::storage::names;
 
 use super::job::{Done, Job, Place};
-use super::{SurgeryError, locks, new_home, reclaim, system};
+use super::{SurgeryError, adopt, locks, new_home, reclaim, system};
 use crate::checkpoints::{self, Ends, LogKey};
 use crate::core::runtime;
 use crate::disk::files;
@@ -37,9 +39,18 @@ pub fn run(path: &Path, lock_fds: &[i32]) -> Result<(), SurgeryError> {
     let plan = read(path)?;
     let jobs = Job::all(&plan).map_err(|why| SurgeryError::Plan { path: path.to_owned(), why })?;
     let log_directories: BTreeSet<&Path> = jobs.iter().map(|job| &*job.log_directory).collect();
+    if plan.place {
+        adopt::place(&jobs, &log_directories, plan.undo)?;
+        return tell(&plan, jobs.iter().map(|job| reclaim::told(job, None)).collect());
+    }
     let _locks = locks::hold(&log_directories, lock_fds)?;
     steps::passed(Step::PlanChecked);
     let jobs: Rc<[Job]> = jobs.into();
+    if plan.copy {
+        let partitions = adopt::copy(&jobs)?;
+        steps::passed(Step::AllDone);
+        return tell(&plan, partitions);
+    }
     let mut partitions = Vec::new();
     if plan.undo && plan.reclaim {
         let found = reclaim::look(&jobs, plan.find_cut && plan.dry_run)?;
@@ -114,7 +125,7 @@ fn take_back(jobs: &Rc<[Job]>) -> Result<Vec<Done>, SurgeryError> {
 }
 
 /// Makes what was written durable, by one sync of each filesystem; an earlier run may have ended before its own.
-fn make_durable(jobs: &[Job], done: &[Done]) -> Result<(), SurgeryError> {
+pub(super) fn make_durable(jobs: &[Job], done: &[Done]) -> Result<(), SurgeryError> {
     let written = jobs.iter().zip(done).filter(|(_, done)| !done.untouched);
     for directory in written.map(|(job, _)| job.log_directory.as_path()).collect::<BTreeSet<_>>() {
         files::sync_all(directory).map_err(|source| SurgeryError::file("make durable", directory, source))?;
@@ -126,7 +137,7 @@ fn directories<'a>(jobs: &'a [Job], of: impl Fn(&'a Job) -> &'a PathBuf) -> BTre
     jobs.iter().map(|job| of(job).as_path()).collect()
 }
 
-fn sync_parents(jobs: &[Job]) -> Result<(), SurgeryError> {
+pub(super) fn sync_parents(jobs: &[Job]) -> Result<(), SurgeryError> {
     let all = jobs.iter().flat_map(|job| [job.data_directory.as_path(), job.log_directory.as_path()]);
     for directory in all.collect::<BTreeSet<_>>() {
         files::sync(directory).map_err(|source| SurgeryError::file("make durable", directory, source))?;
@@ -151,7 +162,7 @@ fn write_checkpoints<'a>(
 }
 
 /// Works on all logs, several at a time; what was done, in the order of the plan.
-fn work(jobs: &Rc<[Job]>, undo: bool) -> Result<Vec<Done>, SurgeryError> {
+pub(super) fn work(jobs: &Rc<[Job]>, undo: bool) -> Result<Vec<Done>, SurgeryError> {
     runtime::run(async {
         let home = new_home()?;
         let next = Rc::new(std::cell::Cell::new(0));

@@ -44,7 +44,7 @@ pub(super) struct Done {
     pub(super) log_start: i64,
     pub(super) end: i64,
     /// Base offset of the first segment.
-    first_base: i64,
+    pub(super) first_base: i64,
     pub(super) appended_bytes: usize,
     pub(super) was_done: bool,
     /// Whether its files are as they were when it was stopped, which is durable.
@@ -146,6 +146,11 @@ impl Job {
 
     pub(super) fn name(&self) -> String {
         names::partition_dir(&self.topic, self.index)
+    }
+
+    /// The partition's directory, where its copy goes, and its log start.
+    pub(super) fn copy_paths(&self) -> (PathBuf, PathBuf, i64) {
+        (self.data_directory.join(self.name()), self.log_directory.join(self.name()), self.log_start)
     }
 
     /// Renames the directory; false when that was done before.

@@ -1,6 +1,7 @@
 //! A pass proves: `twinlog-dataplane hand-over`, killed at any of its steps and run again, leaves the files that an undisturbed run leaves;
 //! so does taking back, which gives back the files that were handed over; and what it must not touch, it refuses by name.
 
+mod adopt;
 mod clone;
 mod reclaim;
 
@@ -137,6 +138,10 @@ fn topic_id() -> twinlog_proto::ids::Uuid {
 
 /// What ends the transactions that are open in the golden log.
 fn markers() -> Vec<u8> {
+    markers_of_epoch(EPOCH)
+}
+
+fn markers_of_epoch(leader_epoch: i32) -> Vec<u8> {
     let snapshot = fs::read(golden().join(format!("{END:020}.snapshot"))).unwrap();
     let producers = producer_snapshot::decode(&snapshot).unwrap();
     assert!(producers.iter().any(producer_snapshot::ProducerEntry::has_open_txn), "there is one");
@@ -145,7 +150,7 @@ fn markers() -> Vec<u8> {
         partition: 0,
         topic_id: topic_id(),
         end_offset: END,
-        leader_epoch: EPOCH,
+        leader_epoch,
         producers,
         trail: Trail::default(),
     };
@@ -187,8 +192,9 @@ fn kills() -> impl Iterator<Item = String> {
         Step::Renamed | Step::Opened | Step::Appended | Step::Finished => 1..=PARTITIONS,
         _ => 1..=1,
     };
-    // A reclaim alone passes these.
-    let own = Step::ALL.iter().filter(|step| !matches!(step, Step::Saved | Step::CheckpointsLowered));
+    // A reclaim or a copy alone passes these.
+    let others = [Step::Saved, Step::CheckpointsLowered, Step::Copied, Step::Sealed];
+    let own = Step::ALL.iter().filter(move |step| !others.contains(step));
     own.flat_map(move |step| times(*step).map(move |time| format!("{}:{time}", step.name())))
 }
 

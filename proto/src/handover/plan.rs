@@ -76,6 +76,8 @@ mod tests {
             dry_run: false,
             find_cut: false,
             save_directory: String::new(),
+            copy: true,
+            place: false,
             partitions: vec![PlannedPartition {
                 topic: "orders".into(),
                 index: 3,
