@@ -165,6 +165,12 @@ impl Client {
         self.ask_at(request, version)
     }
 
+    /// The versions of a request kind that the peer answers; none when it does not.
+    #[must_use]
+    pub fn their_versions(&self, key: i16) -> Option<(i16, i16)> {
+        self.versions.get(&key).copied()
+    }
+
     /// The version at which a request kind would be asked.
     ///
     /// # Errors

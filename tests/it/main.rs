@@ -3,6 +3,7 @@
 // Tests speak to the person who runs them.
 #![allow(clippy::print_stderr)]
 
+mod adopt;
 mod allocations;
 mod authorization;
 mod bad_input;

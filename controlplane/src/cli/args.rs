@@ -47,7 +47,9 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  twinlog lmo\n  twinlog lmo dr --topic orders --topic payments:3")]
     Lmo(Lmo),
     /// Hand a mirror over to a stock broker that is not running yet: its topics, with their ids, offsets, groups and transactions.
-    #[command(after_help = "Example:\n  twinlog promote dr --to /etc/kafka/server.properties --dry-run")]
+    #[command(
+        after_help = "Examples:\n  twinlog promote dr --to /etc/kafka/server.properties --dry-run\n  twinlog promote dr --adopt localhost:9092 --log-dir /var/lib/kafka/data --topic orders"
+    )]
     Promote(Promote),
     /// Take a mirror back from the stopped broker that it was handed over to, cut where mirroring ended; mirroring goes on there.
     #[command(

@@ -2,6 +2,7 @@
 //! `verify --against-source`, whose whole point is to ask the source again.
 
 mod acls;
+mod adopt;
 pub mod args;
 mod demo;
 mod describe;

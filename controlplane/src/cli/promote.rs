@@ -2,7 +2,7 @@
 
 use super::args::Promote;
 use super::failure::Failure;
-use super::{check_command_config, output, units};
+use super::{adopt, check_command_config, output, units};
 use crate::clock::now_ms;
 use crate::handover::check::{self, Checked};
 use crate::handover::journal::{self, Journal, Server, Step};
@@ -22,23 +22,15 @@ use std::process::ExitCode;
 /// When something blocks, a step fails, or the started broker serves something else.
 pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
     // What is no step here is one of the data plane's program, which refuses what is none of its own.
-    steps::arm_among(Step::KILL_POINTS).ok();
     if let Some(file) = &args.ask.command_config {
         check_command_config(file)?;
     }
-    let order = Order {
-        mirror: args.mirror.clone(),
-        to: args.to.clone(),
-        state: args.state.clone(),
-        control: args.ask.bootstrap_server.clone(),
-        topics: args.topic.clone(),
-        timeout: args.timeout,
-        wait: args.wait,
-        no_forced: args.no_forced,
-        release: args.release.clone(),
-        cluster_id: args.cluster_id.clone(),
-        rehearsal: None,
-    };
+    let order = order(args);
+    if args.adopt.is_some() {
+        return adopt::run(args, order);
+    }
+    let to = order.to.clone();
+    steps::arm_among(Step::KILL_POINTS).ok();
     if args.dry_run {
         return dry_run(&order, args.ask.json);
     }
@@ -49,8 +41,8 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
     }
     if args.start {
         // What cannot be started is refused before anything is changed.
-        start::command_line(args.start_command.as_deref(), &args.to)?;
-        reachable(&args.to)?;
+        start::command_line(args.start_command.as_deref(), &to)?;
+        reachable(&to)?;
     }
     let json = args.ask.json;
     let mut said = Ok(());
@@ -71,6 +63,23 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
     let checked = if args.start { Some(serve(&mut hand_over, args, &mut say)?) } else { None };
     said?;
     finish(&hand_over, args, checked)
+}
+
+/// What was asked for.
+fn order(args: &Promote) -> Order {
+    Order {
+        mirror: args.mirror.clone(),
+        to: args.to.clone().unwrap_or_default(),
+        state: args.state.clone(),
+        control: args.ask.bootstrap_server.clone(),
+        topics: args.topic.clone(),
+        timeout: args.timeout,
+        wait: args.wait,
+        no_forced: args.no_forced,
+        release: args.release.clone(),
+        cluster_id: args.cluster_id.clone(),
+        rehearsal: None,
+    }
 }
 
 /// Only one promote or reclaim of a mirror at a time.
@@ -216,14 +225,19 @@ pub(super) fn blocked(judged: &Preflight, json: bool) -> Result<ExitCode, Failur
     } else {
         show(judged)?;
     }
+    Err(first_blocker(judged))
+}
+
+/// What the command says when something blocks.
+pub(super) fn first_blocker(judged: &Preflight) -> Failure {
     let first = judged.blockers.first();
     let (what, remedy) = first.map_or(("", ""), |finding| (finding.what.as_str(), finding.remedy.as_str()));
     let more = judged.blockers.len().saturating_sub(1);
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-    Err(Failure::new(format_args!("mirror {} is not handed over", judged.mirror), format_args!("{what}{more}"), remedy))
+    Failure::new(format_args!("mirror {} is not handed over", judged.mirror), format_args!("{what}{more}"), remedy)
 }
 
-fn show(judged: &Preflight) -> Result<(), Failure> {
+pub(super) fn show(judged: &Preflight) -> Result<(), Failure> {
     let rows: Vec<Vec<String>> = judged
         .partitions
         .iter()

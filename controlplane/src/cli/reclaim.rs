@@ -4,6 +4,7 @@ use super::args::Reclaim as Args;
 use super::failure::Failure;
 use super::promote::turn;
 use super::{check_command_config, output, units};
+use crate::handover::adopt::report::past;
 use crate::handover::journal::{Journal, Step as HandedOver};
 use crate::handover::reclaim::progress::{Reclaim, Step, Taken};
 use crate::handover::reclaim::{self, Begun, Order, Preflight, Reclaiming};
@@ -39,6 +40,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         && let Some(done) = done_before(&order)?
     {
         return finish(&order.mirror, &done, json);
+    }
+    if let Some(adoption) = journal.as_ref().and_then(|journal| journal.adopt.as_ref()) {
+        return Err(adopted(&order.mirror, &adoption.address));
+    }
+    if journal.is_none()
+        && order.lmo_from.is_none()
+        && let Some(past) = past(&order.state, &order.mirror)?.last()
+    {
+        return Err(adopted(&order.mirror, &past.address));
     }
     if let Some(journal) = journal.as_ref().filter(|j| j.undoing || j.step < HandedOver::Promoted) {
         return Err(Failure::new(
@@ -78,6 +88,16 @@ fn under_way(order: &Order) -> Failure {
         format_args!("mirror {} is not looked at", order.mirror),
         "it is being taken back",
         "run the same command without --dry-run to go on",
+    )
+}
+
+/// Topics that a running broker adopted have an id of their own there, and their files are copies.
+fn adopted(mirror: &str, address: &str) -> Failure {
+    Failure::new(
+        format_args!("mirror {mirror} is not taken back"),
+        format_args!("the broker at {address} has adopted its topics: it runs, and made topics of its own of copies"),
+        "delete the topics at the broker when what was written there is not wanted, then run `twinlog promote` with --adopt and --undo: \
+         mirroring goes on in the mirror's own files, which are whole",
     )
 }
 

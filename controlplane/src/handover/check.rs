@@ -82,17 +82,39 @@ pub struct Row {
 /// When it does not answer.
 pub fn check(journal: &Journal, state: &Path, address: &str) -> Result<Checked, Failure> {
     let mut broker = Asking::begin(address)?;
-    let mut checked = Checked::default();
-    // A broker takes over its partitions one after the other once it serves, some milliseconds each.
-    let ends = list(&mut broker, journal, LATEST, READ_UNCOMMITTED)?;
-    let metadata = settled(&mut broker, journal, &mut checked)?;
-    identities(journal, &metadata, &mut checked);
-    offsets(&mut broker, journal, &ends, &mut checked)?;
-    samples(&mut broker, journal, &mut checked)?;
+    let mut checked = partitions(&mut broker, journal)?;
     groups::check(&mut broker, journal, state, &mut checked)?;
     directories(journal, &mut checked);
     output(journal, &mut checked);
     checked.ok = checked.failures.is_empty();
+    Ok(checked)
+}
+
+/// What of it is about partitions alone.
+///
+/// # Errors
+/// When the broker does not answer.
+pub(super) fn check_partitions(journal: &Journal, address: &str) -> Result<Checked, Failure> {
+    partitions(&mut Asking::begin(address)?, journal)
+}
+
+/// The log ends once the broker leads every partition, or when time is up.
+///
+/// # Errors
+/// When the broker does not answer.
+pub(super) fn ends(journal: &Journal, address: &str) -> Result<Offsets, Failure> {
+    list(&mut Asking::begin(address)?, journal, LATEST, READ_UNCOMMITTED)
+}
+
+/// Who leads them, topic ids, offsets, a sample of batches.
+fn partitions(broker: &mut Asking, journal: &Journal) -> Result<Checked, Failure> {
+    let mut checked = Checked::default();
+    // A broker takes over its partitions one after the other once it serves, some milliseconds each.
+    let ends = list(broker, journal, LATEST, READ_UNCOMMITTED)?;
+    let metadata = settled(broker, journal, &mut checked)?;
+    identities(journal, &metadata, &mut checked);
+    offsets(broker, journal, &ends, &mut checked)?;
+    samples(broker, journal, &mut checked)?;
     Ok(checked)
 }
 
@@ -158,7 +180,7 @@ fn identities(journal: &Journal, metadata: &MetadataResponse, checked: &mut Chec
     }
 }
 
-type Offsets = BTreeMap<(String, i32), Result<i64, ErrorCode>>;
+pub(super) type Offsets = BTreeMap<(String, i32), Result<i64, ErrorCode>>;
 
 /// The offsets once the broker leads every partition itself, or when time is up: the controller says so a little earlier. Until then one
 /// partition at a time is asked for.

@@ -8,6 +8,7 @@ pub use place::{FOLDER, folder, make_folder, make_subfolder};
 use crate::cli::Failure;
 use crate::clock::now_ms;
 use crate::files;
+use crate::handover::adopt::progress::Adoption;
 use crate::handover::inherited::Carried;
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction};
 use crate::handover::reclaim::progress::Reclaim;
@@ -107,6 +108,9 @@ pub struct Journal {
     /// What is being taken back from the broker; `None` when nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<Reclaim>,
+    /// How far a broker that runs has taken the topics; `None` when a node takes them that does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<Adoption>,
 }
 
 /// A topic.
@@ -256,6 +260,7 @@ impl Journal {
             bootstrap_records: None,
             server: None,
             reclaim: None,
+            adopt: None,
         }
     }
 

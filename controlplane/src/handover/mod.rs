@@ -2,8 +2,9 @@
 //! control plane itself only remembers what was handed over (`rpc/record_hand_over.rs`). `reclaim` takes it back from the stopped broker,
 //! `drill` hands copies over to a broker that is thrown away.
 //!
-//! `survey` looks, `preflight` judges, `promote` does it in steps that the `journal` remembers, `check` asks the started broker.
+//! `survey` looks, `preflight` judges, `promote` does it in steps that the `journal` remembers, `check` asks the started broker. `adopt` hands over to one that runs.
 
+pub mod adopt;
 pub mod anew;
 pub mod check;
 mod control;

@@ -70,7 +70,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         journal::make_folder(state.path()).unwrap();
         assert!(load(state.path(), "dr").unwrap_err().contains("dr.offsets"));
-        let one = CommittedOffset { group: "g".into(), topic: "t".into(), partition: 1, offset: 7, leader_epoch: -1 };
+        let (group, topic, metadata) = ("g".into(), "t".into(), String::new());
+        let one = CommittedOffset { group, topic, partition: 1, offset: 7, leader_epoch: -1, metadata };
         for is_more_committed in [false, true] {
             let resolution = Resolution { committed: vec![one.clone()], is_more_committed, ..Resolution::default() };
             save(state.path(), "dr", &resolution).unwrap();

@@ -166,11 +166,20 @@ pub struct Clamped {
 /// Judges.
 #[must_use]
 pub fn judge(facts: &Facts, wishes: &Wishes) -> Preflight {
+    judge_with(facts, wishes, |blockers, warnings| node::judge(facts, wishes, blockers, warnings))
+}
+
+/// Judges; `receiver` adds what it has against whoever is to serve the topics.
+pub fn judge_with(
+    facts: &Facts,
+    wishes: &Wishes,
+    receiver: impl FnOnce(&mut Vec<Finding>, &mut Vec<Finding>),
+) -> Preflight {
     let mode = if facts.source.answers.is_ok() { Mode::Planned } else { Mode::Forced };
     let rows: Vec<Row> =
         facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(|p| row(&topic.name, p))).collect();
     let (mut blockers, mut warnings) = (Vec::new(), Vec::new());
-    node::judge(facts, wishes, &mut blockers, &mut warnings);
+    receiver(&mut blockers, &mut warnings);
     topics::judge(facts, &mut blockers, &mut warnings);
     let open_transactions = topics::open_transactions(facts);
     let (loss, loss_unknown_partitions) = total(&rows);
@@ -254,4 +263,4 @@ pub fn next_producer_id(facts: &Facts) -> i64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::handover) mod tests;

@@ -5,7 +5,7 @@
 
 mod undo;
 mod wait;
-mod work;
+pub(in crate::handover) mod work;
 
 use crate::cli::Failure;
 use crate::client::Client;
@@ -76,19 +76,24 @@ pub fn preflight(order: &Order) -> Result<Preflight, Failure> {
     Ok(preflight::judge(&facts, &wishes(order)))
 }
 
-fn wishes(order: &Order) -> Wishes {
+pub(in crate::handover) fn wishes(order: &Order) -> Wishes {
     Wishes { cluster_id: order.cluster_id.clone(), no_forced: order.no_forced }
 }
 
 fn look_at_node(order: &Order) -> Result<Node, Failure> {
+    target::look(&order.to, order.release.as_deref(), &data_dirs(order)?)
+}
+
+/// The data directories of the mirror.
+pub(in crate::handover) fn data_dirs(order: &Order) -> Result<Vec<PathBuf>, Failure> {
     let assignment = survey::read_assignment(order.mirror_state(), &order.mirror)?;
     let partitions = assignment.topics.iter().flat_map(|topic| &topic.partitions);
     let data: std::collections::BTreeSet<PathBuf> =
         partitions.map(|partition| PathBuf::from(&partition.data_directory)).collect();
-    target::look(&order.to, order.release.as_deref(), &data.into_iter().collect::<Vec<_>>())
+    Ok(data.into_iter().collect())
 }
 
-fn look(client: &mut Client, order: &Order, node: &Node) -> Result<Facts, Failure> {
+pub(in crate::handover) fn look(client: &mut Client, order: &Order, node: &Node) -> Result<Facts, Failure> {
     let copies = order.rehearsal.as_ref().map(|rehearsal| &rehearsal.copies);
     let (mirror, topics, state) = (order.mirror.as_str(), order.topics.as_slice(), order.mirror_state());
     survey::survey(client, &Asked { mirror, topics, state, node, copies })
@@ -115,11 +120,24 @@ pub enum Begun {
 }
 
 impl HandOver {
+    /// A hand-over to a broker that runs, of which nothing is locked: only its first steps, up to the stop, are those of any other.
+    #[must_use]
+    pub fn beside(order: Order, journal: Journal) -> Self {
+        Self { order, journal, judged: Vec::new(), locks: None }
+    }
+
     /// Goes on with a hand-over that has begun.
     ///
     /// # Errors
     /// When it went elsewhere, or a broker has the directories.
     pub fn resume(order: Order, journal: Journal) -> Result<Self, Failure> {
+        if let Some(adoption) = &journal.adopt {
+            return Err(Failure::new(
+                format_args!("mirror {} is not handed over to {}", order.mirror, order.to.display()),
+                format_args!("the broker at {} is taking topics of it ({})", adoption.address, adoption.step.name()),
+                "end that first: run the same `twinlog promote` with --adopt again, or with --undo",
+            ));
+        }
         if journal.reclaim.is_some() {
             return Err(Failure::new(
                 format_args!("mirror {} is not handed over", order.mirror),

@@ -94,22 +94,8 @@ impl Report {
     /// # Errors
     /// As the file system says.
     pub fn write(&self, state: &Path, file: Option<&Path>) -> Result<(), Failure> {
-        let failed = |path: &Path, cause: &dyn std::fmt::Display| {
-            let what = format!("the report {} cannot be written", path.display());
-            Failure::new(what, cause, "run the same command again: the hand-over itself is done as far as it says")
-        };
         // A folder of its own: what lies beside the journals must not have the name of another mirror's.
-        let folder = journal::make_subfolder(state, "reports")?;
-        let json = folder.join(format!("{}.json", self.mirror));
-        let mut bytes = serde_json::to_vec_pretty(self).map_err(|cause| failed(&json, &cause))?;
-        bytes.push(b'\n');
-        files::replace(&json, &bytes).map_err(|cause| failed(&json, &cause))?;
-        let text = folder.join(format!("{}.txt", self.mirror));
-        files::replace(&text, self.text().as_bytes()).map_err(|cause| failed(&text, &cause))?;
-        match file {
-            Some(file) => std::fs::write(file, &bytes).map_err(|cause| failed(file, &cause)),
-            None => Ok(()),
-        }
+        keep(state, ("reports", &self.mirror), self, &self.text(), file)
     }
 
     /// For people.
@@ -189,6 +175,34 @@ fn found(checked: &Checked) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Keeps a report of a mirror as JSON and as text, in this folder of hand-overs, and as JSON in `file` when there is one.
+///
+/// # Errors
+/// As the file system says.
+pub fn keep(
+    state: &Path,
+    (folder, mirror): (&str, &str),
+    report: &impl Serialize,
+    text: &str,
+    file: Option<&Path>,
+) -> Result<(), Failure> {
+    let failed = |path: &Path, cause: &dyn std::fmt::Display| {
+        let what = format!("the report {} cannot be written", path.display());
+        Failure::new(what, cause, "run the same command again: the hand-over itself is done as far as it says")
+    };
+    let folder = journal::make_subfolder(state, folder)?;
+    let json = folder.join(format!("{mirror}.json"));
+    let mut bytes = serde_json::to_vec_pretty(report).map_err(|cause| failed(&json, &cause))?;
+    bytes.push(b'\n');
+    files::replace(&json, &bytes).map_err(|cause| failed(&json, &cause))?;
+    let path = folder.join(format!("{mirror}.txt"));
+    files::replace(&path, text.as_bytes()).map_err(|cause| failed(&path, &cause))?;
+    match file {
+        Some(file) => std::fs::write(file, &bytes).map_err(|cause| failed(file, &cause)),
+        None => Ok(()),
+    }
 }
 
 /// Steps by the time at which they were reached.

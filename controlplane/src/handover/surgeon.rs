@@ -30,6 +30,22 @@ pub fn write_plan(path: &Path, plan: &HandOverPlan) -> Result<(), Failure> {
     files::replace(path, &bytes).map_err(|cause| failed(&cause, "make room in the state directory"))
 }
 
+/// A plan as it was written.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_plan(path: &Path) -> Result<HandOverPlan, Failure> {
+    let failed = |cause: &dyn std::fmt::Display| {
+        Failure::new(
+            format_args!("the plan {} cannot be used", path.display()),
+            cause,
+            "restore it, then run the same command again",
+        )
+    };
+    let bytes = std::fs::read(path).map_err(|cause| failed(&cause))?;
+    plan::decode(&bytes).map_err(|cause| failed(&cause))
+}
+
 /// Has the program do what the plan at `path` says, under these locks; gives what it says.
 ///
 /// # Errors
@@ -38,7 +54,8 @@ pub fn operate(path: &Path, locks: &Locks) -> Result<HandOverResult, Failure> {
     const VERB: &str = "hand-over";
     let fds = locks.inheritable().map_err(|cause| failed(VERB, &cause))?;
     let fds = fds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let ran = run(VERB, path, &["--lock-fd", &fds]);
+    // Without locks it is work beside a broker that runs.
+    let ran = if fds.is_empty() { run(VERB, path, &[]) } else { run(VERB, path, &["--lock-fd", &fds]) };
     locks.keep().map_err(|cause| failed(VERB, &cause))?;
     ran
 }

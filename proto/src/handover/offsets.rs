@@ -46,6 +46,8 @@ pub struct CommittedOffset {
     pub offset: i64,
     /// The leader epoch that was committed with it; -1 unknown.
     pub leader_epoch: i32,
+    /// What the consumer noted with it.
+    pub metadata: String,
 }
 
 /// An offset that a group committed.
@@ -69,8 +71,8 @@ pub(super) struct OffsetsLog {
     /// what is not once it counts.
     pending: HashMap<(usize, i64), HashMap<Name, Commit>>,
     pending_count: usize,
-    /// What every group would be answered, as long as that is not more than is told: offset and leader epoch.
-    committed: BTreeMap<Name, (i64, i32)>,
+    /// What every group would be answered, as long as that is not more than is told: offset, leader epoch and note.
+    committed: BTreeMap<Name, (i64, i32, String)>,
     /// There was more.
     is_more: bool,
 }
@@ -125,7 +127,7 @@ impl OffsetsLog {
     fn commit(&mut self, at: usize, name: Name, commit: Option<Commit>, end: &PartitionEnd) {
         match commit.as_ref().filter(|commit| !commit.is_of_another(end)) {
             Some(Commit { value, .. }) if self.committed.len() < TOLD_MAX || self.committed.contains_key(&name) => {
-                self.committed.insert(name.clone(), (value.offset, value.leader_epoch));
+                self.committed.insert(name.clone(), (value.offset, value.leader_epoch, value.metadata.clone()));
             }
             Some(_) => self.is_more = true,
             None => drop(self.committed.remove(&name)),
@@ -173,16 +175,17 @@ impl OffsetsLog {
         for changed in clamped {
             let name = (changed.group.clone(), changed.topic.clone(), changed.partition);
             if let Some(committed) = self.committed.get_mut(&name) {
-                *committed = (changed.to, -1);
+                (committed.0, committed.1) = (changed.to, -1);
             }
         }
         let all = std::mem::take(&mut self.committed).into_iter();
-        let told = |((group, topic, partition), (offset, leader_epoch))| CommittedOffset {
+        let told = |((group, topic, partition), (offset, leader_epoch, metadata))| CommittedOffset {
             group,
             topic,
             partition,
             offset,
             leader_epoch,
+            metadata,
         };
         (all.map(told).collect(), self.is_more)
     }

@@ -12,8 +12,17 @@ pub struct Promote {
     #[arg(value_parser = mirror_name)]
     pub mirror: String,
     /// The server.properties of the node that takes the topics; it must not run, and have no topics of its own.
-    #[arg(long, value_name = "FILE.properties")]
-    pub to: PathBuf,
+    #[arg(long, value_name = "FILE.properties", required_unless_present = "adopt")]
+    pub to: Option<PathBuf>,
+    /// The broker that takes the topics, which runs on this host and goes on running; needs a PLAINTEXT listener.
+    #[arg(long, value_name = "HOST:PORT", requires = "log_dir", conflicts_with_all = ["to", "start", "start_command", "release", "cluster_id"])]
+    pub adopt: Option<String>,
+    /// The log directory of that broker that the topics go into.
+    #[arg(long, value_name = "DIR", requires = "adopt")]
+    pub log_dir: Option<PathBuf>,
+    /// Where copies for that broker are made, on the file system of its log directory [default: the folder above that].
+    #[arg(long, value_name = "DIR", requires = "adopt")]
+    pub stage: Option<PathBuf>,
     /// Start the broker afterwards, and check what it serves.
     #[arg(long)]
     pub start: bool,

@@ -47,7 +47,7 @@ fn partition() -> Partition {
     }
 }
 
-fn dir(path: &str) -> LogDir {
+pub(in crate::handover) fn dir(path: &str) -> LogDir {
     LogDir {
         path: path.into(),
         device: 1,
@@ -60,7 +60,7 @@ fn dir(path: &str) -> LogDir {
     }
 }
 
-fn facts() -> Facts {
+pub(in crate::handover) fn facts() -> Facts {
     let shape = Shape { segment_bytes: 1 << 30, segment_index_bytes: 10 << 20, index_interval_bytes: 4096 };
     let (configs, inherited, handed_over_to) = Default::default();
     let partitions = vec![partition()];

@@ -6,7 +6,8 @@ use crate::mirror::internal;
 use twinlog_proto::handover::resolve::{ClampedOffset, ResolvedTransaction};
 use twinlog_proto::storage::coordinator::{CONSUMER_OFFSETS, TRANSACTION_STATE};
 
-const SHARE_GROUP_STATE: &str = "__share_group_state";
+/// Where the share coordinators keep how far their groups are.
+pub const SHARE_GROUP_STATE: &str = "__share_group_state";
 /// Transactions, partitions and notes that are named one by one.
 const NAMED_MAX: usize = 20;
 

@@ -72,7 +72,7 @@ impl HandOver {
         Ok(())
     }
 
-    fn start_again(&mut self, say: Say<'_>) -> Result<(), Failure> {
+    pub(in crate::handover) fn start_again(&mut self, say: Say<'_>) -> Result<(), Failure> {
         say("starting the topics again");
         let flowed = self.journal.topics.iter().filter(|topic| topic.flowed);
         let topics = flowed.map(|topic| TopicData { topic_name: topic.topic.clone(), ..TopicData::default() });

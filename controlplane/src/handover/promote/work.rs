@@ -15,7 +15,7 @@ use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::storage::names;
 
 /// A topic as it is written down first: its name and settings.
-pub(super) fn named(topic: &facts::Topic, node: &Node) -> Topic {
+pub(in crate::handover) fn named(topic: &facts::Topic, node: &Node) -> Topic {
     Topic {
         topic: topic.name.clone(),
         topic_id: topic.id.to_string(),
@@ -61,40 +61,16 @@ impl HandOver {
                 let to = place.ok_or_else(|| {
                     not_planned(&topic.name, partition.index, "no log directory of the node is on its file system")
                 })?;
-                let last = partition.last_mirrored.filter(|(last, _)| *last == files.end).ok_or_else(|| {
-                    let why = format!("its files end at {}, mirroring ended elsewhere", files.end);
-                    not_planned(&topic.name, partition.index, &why)
-                })?;
                 let batches = appended.get(&(topic.name.as_str(), partition.index)).cloned().unwrap_or_default();
-                let from = files.directory.parent().map(PathBuf::from).unwrap_or_default();
+                let leader_epoch = epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0);
+                let (of_plan, of_journal) = of_partition(topic, partition, files)?;
                 planned.push(PlannedPartition {
-                    topic: topic.name.clone(),
-                    index: partition.index,
-                    topic_id: topic.id,
-                    data_directory: from.display().to_string(),
                     log_directory: self.journal.log_dirs[to].display().to_string(),
-                    log_start_offset: files.start,
-                    last_mirrored_offset: last.0,
-                    last_mirror_epoch: last.1,
-                    verify_from: -1,
-                    leader_epoch: epoch_max(partition).saturating_add(EPOCH_OF_OURS).max(0),
-                    segment_bytes: topic.shape.segment_bytes,
-                    segment_index_bytes: topic.shape.segment_index_bytes,
-                    index_interval_bytes: topic.shape.index_interval_bytes,
+                    leader_epoch,
                     batches,
+                    ..of_plan
                 });
-                of_topic.partitions.push(Partition {
-                    partition: partition.index,
-                    from,
-                    to,
-                    log_start_offset: files.start,
-                    last_mirrored_offset: last.0,
-                    last_mirror_epoch: last.1,
-                    epoch_max: epoch_max(partition),
-                    end_offset: None,
-                    samples: files.samples.clone(),
-                    segments: files.segments.clone(),
-                });
+                of_topic.partitions.push(Partition { to, ..of_journal });
             }
             topics.push(of_topic);
         }
@@ -135,16 +111,7 @@ impl HandOver {
 
     /// The plan as it was written.
     pub(super) fn read_plan(&self) -> Result<HandOverPlan, Failure> {
-        let path = self.plan_path();
-        let failed = |cause: &dyn std::fmt::Display| {
-            Failure::new(
-                format_args!("the plan {} cannot be used", path.display()),
-                cause,
-                "restore it, then run the same command again",
-            )
-        };
-        let bytes = std::fs::read(&path).map_err(|cause| failed(&cause))?;
-        plan::decode(&bytes).map_err(|cause| failed(&cause))
+        surgeon::read_plan(&self.plan_path())
     }
 
     /// Has the control plane remember whose the topics are.
@@ -180,7 +147,47 @@ impl HandOver {
     }
 }
 
-fn not_planned(topic: &str, index: i32, why: &str) -> Failure {
+/// A stopped partition as the plan and the journal tell of it; where it goes and what is appended is left open.
+pub(in crate::handover) fn of_partition(
+    topic: &facts::Topic,
+    partition: &facts::Partition,
+    files: &facts::Files,
+) -> Result<(PlannedPartition, Partition), Failure> {
+    let last = partition.last_mirrored.filter(|(last, _)| *last == files.end).ok_or_else(|| {
+        let why = format!("its files end at {}, mirroring ended elsewhere", files.end);
+        not_planned(&topic.name, partition.index, &why)
+    })?;
+    let from = files.directory.parent().map(PathBuf::from).unwrap_or_default();
+    let planned = PlannedPartition {
+        topic: topic.name.clone(),
+        index: partition.index,
+        topic_id: topic.id,
+        data_directory: from.display().to_string(),
+        log_start_offset: files.start,
+        last_mirrored_offset: last.0,
+        last_mirror_epoch: last.1,
+        verify_from: -1,
+        segment_bytes: topic.shape.segment_bytes,
+        segment_index_bytes: topic.shape.segment_index_bytes,
+        index_interval_bytes: topic.shape.index_interval_bytes,
+        ..PlannedPartition::default()
+    };
+    let noted = Partition {
+        partition: partition.index,
+        from,
+        to: 0,
+        log_start_offset: files.start,
+        last_mirrored_offset: last.0,
+        last_mirror_epoch: last.1,
+        epoch_max: epoch_max(partition),
+        end_offset: None,
+        samples: files.samples.clone(),
+        segments: files.segments.clone(),
+    };
+    Ok((planned, noted))
+}
+
+pub(in crate::handover) fn not_planned(topic: &str, index: i32, why: &str) -> Failure {
     Failure::new(
         format_args!("{} is not handed over", names::partition_dir(topic, index)),
         why,
