@@ -212,8 +212,11 @@ fn log_end(partition: &Partition) -> Option<i64> {
     end.or(partition.flushed).or(partition.files.as_ref().ok().map(|files| files.end))
 }
 
-/// How many records it lacks; none when that is not known.
+/// How many records it lacks; none when that is not known: of what stands still the source's end is known that was then.
 fn missing(partition: &Partition) -> Option<i64> {
+    if !partition.flows() {
+        return None;
+    }
     match (partition.source_end, log_end(partition)) {
         (Some(source), Some(end)) => Some((source - end).max(0)),
         _ => partition.lag,
@@ -234,7 +237,11 @@ fn row(topic: &str, partition: &Partition) -> Row {
         source_offset: partition.source_end,
         epoch_max: epoch_max(partition),
         bytes: files.map(|files| files.bytes),
-        loss: Loss { records, bytes: none.or(partition.lag_bytes), ms: partition.lag_ms.or(none) },
+        loss: Loss {
+            records,
+            bytes: none.or(partition.lag_bytes.filter(|_| partition.flows())),
+            ms: partition.lag_ms.or(none),
+        },
     }
 }
 

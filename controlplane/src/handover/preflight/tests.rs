@@ -240,6 +240,20 @@ fn what_nobody_knows_is_not_told_as_nothing() {
 }
 
 #[test]
+fn what_a_source_got_since_a_partition_stands_still_is_not_told_as_nothing() {
+    for state in ["PAUSED", "STOPPED", "FAILED"] {
+        let judged = judged(|facts| {
+            let partition = &mut facts.topics[0].partitions[0];
+            partition.state = state.into();
+            (partition.source_end, partition.flushed, partition.lag) = (Some(100), Some(100), Some(0));
+            partition.lag_bytes = Some(0);
+        });
+        let Loss { records, bytes, .. } = judged.loss;
+        assert_eq!((records, bytes, judged.loss_unknown_partitions), (None, None, 1), "{state}");
+    }
+}
+
+#[test]
 fn offsets_of_groups_that_will_not_be_compared_are_told() {
     let is_told = |is_more_committed| {
         let judged = judged(|facts| {
