@@ -30,7 +30,7 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
         return adopt::run(args, order);
     }
     let to = order.to.clone();
-    steps::arm_among(Step::KILL_POINTS).ok();
+    steps::arm_among(&[Step::KILL_POINTS, &[start::SPAWNED]].concat()).ok();
     if args.dry_run {
         return dry_run(&order, args.ask.json);
     }
@@ -148,20 +148,24 @@ fn reachable(properties: &Path) -> Result<String, Failure> {
 /// Starts the broker and checks what it serves.
 fn serve(hand_over: &mut HandOver, args: &Promote, say: promote::Say<'_>) -> Result<Checked, Failure> {
     let address = reachable(&hand_over.journal.to)?;
-    if hand_over.journal.step < Step::Started {
-        let mut child = None;
-        if hand_over.is_running() {
-            say("a broker runs on the node's directories already");
+    let is_running = hand_over.is_running();
+    // One that served and is gone, which it may be for any reason, is started again.
+    if hand_over.journal.step < Step::Started || !is_running {
+        let (mut child, log) = (None, hand_over.server_log());
+        let command = start::command_line(args.start_command.as_deref(), &hand_over.journal.to)?;
+        if is_running {
+            say("a broker runs on the node's directories already, or is starting");
+            if let Some(pid) = start::process(&log) {
+                hand_over.journal.server = Some(Server { pid, command, log: log.clone(), ready_ms: None });
+            }
         } else {
-            let command = start::command_line(args.start_command.as_deref(), &hand_over.journal.to)?;
-            let log = hand_over.state().join(journal::FOLDER).join(format!("{}-server.log", hand_over.journal.mirror));
             say(&format!("starting the broker; its output is in {}", log.display()));
             let (server, started) = start::spawn(&command, &log)?;
+            steps::passed_by_name(start::SPAWNED);
             hand_over.journal.server = Some(server);
             hand_over.journal.save(hand_over.state())?;
             child = Some(started);
         }
-        let log = hand_over.journal.server.as_ref().map(|server| server.log.clone()).unwrap_or_default();
         let took = start::await_serving(&address, child, &log)?;
         if let Some(Server { ready_ms, .. }) = &mut hand_over.journal.server {
             *ready_ms = u64::try_from(took.as_millis()).ok();
@@ -204,10 +208,15 @@ fn finish(hand_over: &HandOver, args: &Promote, checked: Option<Checked>) -> Res
 
 fn dry_run(order: &Order, json: bool) -> Result<ExitCode, Failure> {
     if let Some(journal) = Journal::load(&order.state, &order.mirror)? {
+        let remedy = if journal.step < Step::Started {
+            "run `twinlog promote` without --dry-run to go on, or with --undo to take it back"
+        } else {
+            "its broker was started: stop that, then take the topics back with `twinlog reclaim`"
+        };
         return Err(Failure::new(
             format_args!("mirror {} is not looked at", order.mirror),
             format_args!("its hand-over to {} has begun ({})", journal.handed_over_to, journal.step.name()),
-            "run `twinlog promote` without --dry-run to go on, or with --undo to take it back",
+            remedy,
         ));
     }
     let judged = promote::preflight(order)?;

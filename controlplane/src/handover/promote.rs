@@ -14,7 +14,7 @@ use crate::handover::journal::{self, Acl, Journal, Step};
 use crate::handover::locks::{LockError, Locks};
 use crate::handover::preflight::{self, Mode, Preflight, Row, Wishes};
 use crate::handover::survey::{self, Asked, Copies};
-use crate::handover::{control, owner, target};
+use crate::handover::{control, owner, start, target};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -280,10 +280,18 @@ impl HandOver {
         }
     }
 
-    /// Whether another process has the node's log directories.
+    /// Whether another process has the node's log directories, or will have them in a moment.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.locks.is_none() && matches!(Locks::take(&self.journal.locked_dirs()), Err(LockError::Taken { .. }))
+        start::is_alive(&self.server_log())
+            || (self.locks.is_none()
+                && matches!(Locks::take(&self.journal.locked_dirs()), Err(LockError::Taken { .. })))
+    }
+
+    /// Where the output of a broker goes that the command starts.
+    #[must_use]
+    pub fn server_log(&self) -> PathBuf {
+        self.order.state.join(journal::FOLDER).join(format!("{}-server.log", self.journal.mirror))
     }
 
     /// The state directory.

@@ -1,8 +1,13 @@
 //! Starting the broker: a process of its own, in a session of its own, that outlives this command.
+//!
+//! Its output goes to a file that is locked before there is a process, and stays so as long as one has it open: whoever comes when this
+//! command was killed sees by that, and not by a number that was written down too late, that a broker is starting.
 
 use crate::cli::Failure;
 use crate::client::Client;
 use crate::handover::journal::Server;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -20,6 +25,9 @@ const SCRIPT: &str = "kafka-server-start.sh";
 const TAIL_BYTES: u64 = 8 << 10;
 /// Lines of it.
 const TAIL_LINES: usize = 3;
+
+/// The point at which a test kills the command: the broker's process is there, and nothing says so.
+pub const SPAWNED: &str = "spawned";
 
 /// The command line by which the broker is started; `properties` is its last argument.
 ///
@@ -52,15 +60,36 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
+/// Whether a process that was started with its output in `log` is still there. One that put its output elsewhere is not seen.
+#[must_use]
+pub fn is_alive(log: &Path) -> bool {
+    File::open(log).is_ok_and(|file| flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK))
+}
+
+/// The process that [`is_alive`] sees; none when it is not this user's.
+#[must_use]
+pub fn process(log: &Path) -> Option<u32> {
+    let log = fs::canonicalize(log).ok()?;
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let numbered = processes.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
+    let mut writing = numbered.filter(|(_, folder)| fs::read_link(folder.join("fd/1")).is_ok_and(|to| to == log));
+    writing.next().map(|(pid, _)| pid)
+}
+
 /// Starts the broker; its output goes behind what is in `log`.
 ///
 /// # Errors
-/// When it cannot be started.
+/// When it cannot be started, or one that was started before is still there.
 pub fn spawn(command: &str, log: &Path) -> Result<(Server, Child), Failure> {
     let failed = |cause: &dyn std::fmt::Display| {
         Failure::new("the broker is not started", cause, format_args!("start it by hand: {command}"))
     };
     let out = File::options().create(true).append(true).open(log).map_err(|cause| failed(&cause))?;
+    // The lock belongs to the open file, which the process gets as its output, and not to this command.
+    flock(&out, FlockOperation::NonBlockingLockExclusive).map_err(|cause| match cause {
+        Errno::WOULDBLOCK => failed(&"the one that was started before is still there"),
+        cause => failed(&format_args!("{} cannot be locked: {cause}", log.display())),
+    })?;
     let err = out.try_clone().map_err(|cause| failed(&cause))?;
     // A session of its own: neither Ctrl-C here nor the end of a terminal reaches it.
     let spawned =
@@ -89,12 +118,16 @@ pub fn await_within(
     log: &Path,
 ) -> Result<Duration, Failure> {
     let begun = Instant::now();
+    let was_alive = is_alive(log);
     loop {
         let why = match Client::connect(address) {
             Ok(_) => return Ok(begun.elapsed()),
             Err(cause) => cause,
         };
-        let ended = child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        let ended = match child.as_mut() {
+            Some(child) => child.try_wait().ok().flatten().map(|status| status.to_string()),
+            None => (was_alive && !is_alive(log)).then(|| "it is gone".to_owned()),
+        };
         if let Some(status) = ended {
             return Err(Failure::new(
                 "the broker ended while it started",
@@ -137,6 +170,22 @@ mod tests {
         let said =
             Command::new("/bin/sh").args(["-c", &command_line(Some("echo"), Path::new("/a 'b")).unwrap()]).output();
         assert_eq!(String::from_utf8_lossy(&said.unwrap().stdout), "/a 'b\n");
+    }
+
+    #[test]
+    fn a_broker_that_is_starting_is_seen_by_whoever_did_not_start_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("server.log");
+        assert!(!is_alive(&log), "there is no file yet");
+        let (_, mut child) = spawn("exec sleep 100", &log).unwrap();
+        assert!(is_alive(&log), "and this process has nothing open any more");
+        assert_eq!(process(&log), Some(child.id()));
+        let refused = spawn("echo a second one", &log).unwrap_err().to_string();
+        assert!(refused.contains("still there") && is_alive(&log), "{refused}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_alive(&log));
+        spawn("true", &log).unwrap().1.wait().unwrap();
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A pass proves: a command that is killed at any of its named steps, or whose work on the files is, is run again and ends the same, with
 //! mirroring's ends where they were; it is taken back from any of them as long as no broker was started, and mirroring goes on.
 
-use super::world::{LEVELS, Started, TOPICS, World, text};
+use super::world::{LEVELS, LIMIT, Started, TOPICS, World, text};
 use controlplane::handover::journal::Step;
 use serde_json::json;
 use twinlog_tests::command::{twinlog, twinlog_with};
 use twinlog_tests::kafka::Broker;
 use twinlog_tests::place;
+use twinlog_tests::process::until;
 
 const CLUSTER: &str = "c3RhbmRieS1jbHVzdGVyMA";
 /// Points at which the program that works on the files is killed, in their order.
@@ -27,11 +28,21 @@ fn a_command_that_is_killed_at_every_step_ends_right_on_a_formatted_node() {
         match *step {
             "stopped" => ends = Some(world.ends()),
             "laid-out" => killed_in_the_files(&world, &node),
+            "promoted" => killed_while_the_broker_starts(&world, &node, &start),
             _ => {}
         }
     }
     let report = world.promote(&node, &["--start", "--start-command", &start, "--json"]).json();
+    let first = Started::by(&report);
+    assert_eq!(starts(&world), 1, "one broker was started, and the others waited for it");
+    drop(first);
+    until("the broker is gone", LIMIT, || match std::net::TcpStream::connect(node.address()) {
+        Ok(_) => Err("it listens".to_owned()),
+        Err(_) => Ok(()),
+    });
+    let report = world.promote(&node, &["--start", "--start-command", &start, "--json"]).json();
     let broker = Started::by(&report);
+    assert_eq!(starts(&world), 2, "one that is gone is started again");
     assert_eq!((&report["checked"]["ok"], &report["clusterId"]), (&json!(true), &json!(CLUSTER)), "{report}");
     assert_eq!(report["checked"]["equalOffsets"], 2, "{report}");
     assert_eq!(Some(world.ends()), ends, "where mirroring ended has moved");
@@ -39,6 +50,23 @@ fn a_command_that_is_killed_at_every_step_ends_right_on_a_formatted_node() {
     world.goes_on(&node.address());
     broker.stop();
     world.house.down();
+}
+
+/// A broker that is starting has no lock yet and stands in no journal.
+fn killed_while_the_broker_starts(world: &World, node: &Broker, start: &str) {
+    let killed = world.promote_until(node, "spawned", &["--start", "--start-command", start]);
+    assert_eq!(killed.code, -1, "{killed:?}");
+    let said = world.promote(node, &["--undo"]).refused();
+    assert!(said.contains("the broker that was started for it is there"), "{said}");
+}
+
+/// How many brokers wrote to the output that the command gives them.
+fn starts(world: &World) -> usize {
+    let log = world.site.state().join("handover/dr-server.log");
+    let text = std::fs::read_to_string(&log).unwrap_or_else(|cause| panic!("{}: {cause}", log.display()));
+    text.matches("Registered kafka:type=kafka.Log4jController")
+        .count()
+        .max(text.matches("Kafka Server started").count())
 }
 
 /// The command lives on when its helper is killed, and says so.

@@ -3,7 +3,7 @@
 use super::{HandOver, Say};
 use crate::cli::Failure;
 use crate::handover::journal::Step;
-use crate::handover::{control, owner, target};
+use crate::handover::{control, owner, start, target};
 use twinlog_proto::handover::plan::HandOverPlan;
 use twinlog_proto::messages::start_mirror_topics::{StartMirrorTopicsRequest, TopicData};
 
@@ -42,6 +42,15 @@ impl HandOver {
 
     /// A broker takes the clean marker away as soon as it loads its logs, and puts it back when it stops.
     fn not_started(&self) -> Result<(), Failure> {
+        if start::is_alive(&self.server_log()) {
+            let which =
+                self.journal.server.as_ref().map_or_else(String::new, |server| format!(" (process {})", server.pid));
+            return Err(Failure::new(
+                format_args!("mirror {} is not taken back", self.journal.mirror),
+                format_args!("the broker that was started for it is there{which}"),
+                "stop it, then run the same command again, which says how to go on",
+            ));
+        }
         let was_started = self.journal.step >= Step::Started
             || (self.journal.step == Step::Promoted
                 && !self.journal.undoing
