@@ -1,8 +1,8 @@
 //! `twinlog acls list | add | remove`.
 
 use super::args::{AclEntry, Acls, ListAcls, Resource};
-use super::failure::Failure;
 use super::{connect, describe, output};
+use crate::failure::Failure;
 use crate::rpc::authorize::resource_word;
 use serde::Serialize;
 use twinlog_proto::messages::create_acls::CreateAclsRequest;

@@ -1,10 +1,10 @@
 //! `twinlog promote --adopt`: hands topics over to a broker that runs and goes on running.
 
 use super::args::Promote;
-use super::failure::Failure;
 use super::output;
 use super::promote::{show, turn};
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::adopt::progress::{Step, TOPIC_POINTS};
 use crate::handover::adopt::report::{self, Report};
 use crate::handover::adopt::{self, Adopting, Begun, Order};

@@ -12,6 +12,7 @@ pub use promote::Promote;
 pub use reclaim::Reclaim;
 pub use topics::{Topics, TopicsArgs};
 
+use crate::programs::RUN_TIED;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -97,9 +98,6 @@ pub enum Verb {
         args: Vec<OsString>,
     },
 }
-
-/// The hidden command by which `up` starts a plane.
-pub const RUN_TIED: &str = "run-tied";
 
 /// How logs are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

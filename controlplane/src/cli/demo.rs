@@ -1,8 +1,8 @@
 //! `twinlog demo`: the main job, measured and compared, by the program that does all measuring.
 
 use super::args::Demo;
-use super::failure::Failure;
-use super::up::sibling;
+use crate::failure::Failure;
+use crate::programs::sibling;
 use std::process::{Command, ExitCode};
 
 /// Runs `twinlog-bench run demo` on this terminal and ends as it ends.

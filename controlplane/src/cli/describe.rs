@@ -1,8 +1,8 @@
 //! What the control plane says of mirrors, as the JSON that scripts rely on, and the questions that several commands ask.
 
-use super::failure::Failure;
 use super::sums::Sums;
 use crate::client::Client;
+use crate::failure::Failure;
 use serde::Serialize;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_mirrors::{

@@ -1,8 +1,8 @@
 //! `twinlog drill`: rehearses a hand-over while mirroring goes on, and says how long it took and what would have been lost.
 
 use super::args::Drill;
-use super::failure::Failure;
 use super::{check_command_config, output, promote};
+use crate::failure::Failure;
 use crate::handover::drill::report::Report;
 use crate::handover::drill::{self, Asked, Outcome};
 use std::process::ExitCode;

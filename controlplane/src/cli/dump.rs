@@ -13,8 +13,8 @@ mod state_log;
 pub(super) use files::without_padding;
 
 use super::args::Dump;
-use super::failure::Failure;
 use super::output::{self, Fields, Lines};
+use crate::failure::Failure;
 use crate::statelog::recovery_point;
 use crate::statelog::writer::LOG_DIRECTORY;
 use std::fmt;

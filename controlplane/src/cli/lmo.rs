@@ -1,8 +1,8 @@
 //! `twinlog lmo`: where mirrored data ended when a topic was stopped.
 
 use super::args::Lmo;
-use super::failure::Failure;
 use super::{connect, describe, output};
+use crate::failure::Failure;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use twinlog_proto::error_code::ErrorCode;

@@ -1,8 +1,8 @@
 //! Shell completions and man pages, generated from the command line itself.
 
 use super::args::Twinlog;
-use super::failure::Failure;
 use super::output;
+use crate::failure::Failure;
 use clap::CommandFactory;
 use std::io::{self, Write};
 use std::path::Path;

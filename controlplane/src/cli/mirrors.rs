@@ -1,9 +1,9 @@
 //! `twinlog mirrors create | list | describe | alter | delete`.
 
 use super::args::{Ask, Mirrors};
-use super::failure::Failure;
 use super::sums::{self, Sums};
 use super::{connect, describe, output, sync, units};
+use crate::failure::Failure;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -296,7 +296,7 @@ mod tests {
         let set = ["a=1".to_owned(), "a = 2".to_owned()];
         let settings = settings(Some("h:1"), None, &set).unwrap();
         assert_eq!(settings, [("bootstrap.servers".into(), "h:1".into()), ("a".into(), "2".into())]);
-        assert_eq!(super::settings(None, None, &set).unwrap_err().exit(), crate::cli::Exit::Usage);
+        assert_eq!(super::settings(None, None, &set).unwrap_err().exit(), crate::failure::Exit::Usage);
         assert!(super::settings(Some("h:1"), None, &["a".to_owned()]).is_err());
     }
 }

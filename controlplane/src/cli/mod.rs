@@ -8,7 +8,6 @@ mod demo;
 mod describe;
 mod drill;
 mod dump;
-mod failure;
 mod lmo;
 mod manual;
 mod mirrors;
@@ -23,11 +22,8 @@ mod units;
 mod up;
 mod verify;
 
-pub(crate) use args::RUN_TIED;
-pub use failure::{Exit, Failure};
-pub(crate) use up::sibling;
-
 use crate::client::{Client, ClientError};
+use crate::failure::Failure;
 use args::{Ask, Twinlog, Verb};
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! What commands print: tables and lines for people, one JSON document for scripts. The only file of the command that prints.
 
-use super::failure::Failure;
+use crate::failure::Failure;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::{Serialize, Serializer};
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! `twinlog promote`: hands a mirror over to a stock broker, or says what that would do.
 
 use super::args::Promote;
-use super::failure::Failure;
 use super::{adopt, check_command_config, output, units};
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::check::{self, Checked};
 use crate::handover::journal::{self, Journal, Server, Step};
 use crate::handover::preflight::{Preflight, topics::in_words};

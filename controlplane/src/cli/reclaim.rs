@@ -1,9 +1,9 @@
 //! `twinlog reclaim`: takes topics back from the stopped broker that they were handed over to, or says what that would throw away.
 
 use super::args::Reclaim as Args;
-use super::failure::Failure;
 use super::promote::turn;
 use super::{check_command_config, output, units};
+use crate::failure::Failure;
 use crate::handover::adopt::report::past;
 use crate::handover::journal::{Journal, Step as HandedOver};
 use crate::handover::reclaim::progress::{Reclaim, Step, Taken};

@@ -7,11 +7,11 @@ mod watch;
 use super::args::Status;
 use super::connect;
 use super::describe::{self, Mirror};
-use super::failure::Failure;
 use super::output;
 use super::sums::Sums;
 use crate::client::Client;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use serde::Serialize;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, NodeDetail};
 

@@ -1,9 +1,9 @@
 //! `twinlog mirrors sync`, and the syncs in `mirrors describe`.
 
 use super::args::SyncArgs;
-use super::failure::Failure;
 use super::{connect, describe, output};
 use crate::client::Client;
+use crate::failure::Failure;
 use serde::Serialize;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_mirrors::DescribedSync;

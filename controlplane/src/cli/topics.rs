@@ -2,9 +2,9 @@
 
 use super::args::{Topics, TopicsArgs};
 use super::describe::{self, Mirror};
-use super::failure::Failure;
 use super::{connect, output};
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::mirror::patterns::Patterns;
 use serde::Serialize;
 use std::thread::sleep;

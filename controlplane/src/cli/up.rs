@@ -9,12 +9,13 @@ mod tied;
 
 pub(super) use tied::run as run_tied;
 
-use super::args::{RUN_TIED, Up};
-use super::failure::{Exit, Failure};
+use super::args::Up;
 use crate::config::{Config, Flags};
+use crate::failure::{Exit, Failure};
+use crate::programs::sibling;
 use plane::{Plane, PlaneEvent};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -80,24 +81,6 @@ impl Settings {
             data,
         })
     }
-}
-
-/// The program `name` beside this one.
-///
-/// # Errors
-/// When it is not there.
-pub(crate) fn sibling(name: &str) -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe()
-        .map_err(|cause| Failure::new("the program does not know its own path", cause, "is /proc mounted?"))?;
-    let path = own.with_file_name(name);
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(Failure::new(
-        format_args!("{name} is not beside {}", own.display()),
-        "all twinlog programs live in one folder",
-        "build or install all of them: cargo build --release --workspace",
-    ))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {

@@ -15,7 +15,7 @@ mod source;
 mod targets;
 
 use super::args::Verify;
-use super::failure::Failure;
+use crate::failure::Failure;
 use std::process::ExitCode;
 
 /// Checks what the command line names; exit code 0 when all is well, 1 when not.

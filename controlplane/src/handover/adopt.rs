@@ -16,8 +16,8 @@ mod registration;
 pub mod report;
 mod served;
 
-use crate::cli::Failure;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::facts::{Facts, Node};
 use crate::handover::journal::{self, Acl, Journal};
 use crate::handover::preflight::{self, Finding, Preflight};

@@ -3,7 +3,7 @@
 //!
 //! Whatever is kept of it is read from what lies in STATE, so that whoever was killed in the middle begins again with the same.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::identity;
 use crate::handover::journal::{self, Journal};

@@ -7,7 +7,7 @@ mod groups;
 use asking::Asking;
 use batches::Wanted;
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::journal::{Journal, Partition, Topic};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What a hand-over and the way back ask of the control plane.
 
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
 

@@ -15,8 +15,8 @@ mod room;
 
 pub use room::Cleaned;
 
-use crate::cli::Failure;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::check;
 use crate::handover::journal::{Journal, Step};
 use crate::handover::preflight::Preflight;

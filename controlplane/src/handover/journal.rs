@@ -5,8 +5,8 @@ mod sound;
 
 pub use place::{FOLDER, folder, make_folder, make_subfolder};
 
-use crate::cli::Failure;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::adopt::progress::Adoption;
 use crate::handover::inherited::Carried;

@@ -1,7 +1,7 @@
 //! The offsets of groups that the node's coordinators must answer, in `STATE/handover/MIRROR.offsets`: written once, when the files
 //! were read, beside a journal that is written at every step.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::journal;
 use serde::{Deserialize, Serialize};

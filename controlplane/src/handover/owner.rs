@@ -3,7 +3,7 @@
 //!
 //! Nothing is followed that is a link, and nothing is looked into but partition directories of the journal.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::journal::Journal;
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};

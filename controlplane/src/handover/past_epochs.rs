@@ -3,7 +3,7 @@
 //! Clients remember the highest epoch that they saw, and wait for ever for a leader whose epoch is below it: the next hand-over begins
 //! above all of these.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::journal;
 use std::collections::BTreeMap;

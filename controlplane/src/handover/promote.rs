@@ -7,8 +7,8 @@ mod undo;
 mod wait;
 pub(in crate::handover) mod work;
 
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::facts::{Facts, Node};
 use crate::handover::journal::{self, Acl, Journal, Step};
 use crate::handover::locks::{LockError, Locks};

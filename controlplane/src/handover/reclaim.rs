@@ -10,8 +10,8 @@ mod other_side;
 mod peer;
 pub mod progress;
 
-use crate::cli::Failure;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::journal::{self, Journal, Topic};
 use crate::handover::locks::{LockError, Locks};

@@ -1,6 +1,6 @@
 //! The report of a hand-over: what was done, what was lost, what was found afterwards. Kept as evidence, as JSON and as text.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::check::Checked;
 use crate::handover::inherited;

@@ -3,8 +3,8 @@
 //! Its output goes to a file that is locked before there is a process, and stays so as long as one has it open: whoever comes when this
 //! command was killed sees by that, and not by a number that was written down too late, that a broker is starting.
 
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::journal::Server;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

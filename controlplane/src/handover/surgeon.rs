@@ -1,8 +1,9 @@
 //! The program that works on segment files for the steps here: given a plan, run under the locks that this process holds.
 
-use crate::cli::{Failure, sibling};
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::locks::Locks;
+use crate::programs::sibling;
 use crate::steps;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -6,9 +6,9 @@ pub mod resolve;
 
 pub use files::{device_of, log_dir};
 
-use crate::cli::Failure;
 use crate::client::Client;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::facts::{Facts, Files, Node, Partition, Shape, Source, Topic};
 use crate::handover::past_epochs::{self, PastEpochs};
 use crate::mirror::internal::FOLLOWED;

@@ -1,7 +1,7 @@
 //! The node that is promoted into: looked at, laid out, told of the topics, marked as cleanly closed; and all of that taken back.
 
-use crate::cli::Failure;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::anew;
 use crate::handover::facts::Node as Found;

@@ -3,9 +3,9 @@
 use super::screen::Screen;
 use super::{Snapshot, now_ms, render, take};
 use crate::cli::args::Status;
-use crate::cli::failure::Failure;
 use crate::cli::{connect, output};
 use crate::client::Client;
+use crate::failure::Failure;
 use std::io;
 use std::time::{Duration, Instant};
 

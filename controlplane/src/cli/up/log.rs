@@ -1,7 +1,7 @@
 //! The few log lines of `twinlog up` itself, on stderr among those of the planes and in the same format.
 
-use super::Failure;
 use crate::cli::args::LogFormat;
+use crate::failure::Failure;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use twinlog_proto::log_level;

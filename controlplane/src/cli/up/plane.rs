@@ -4,8 +4,9 @@
 //! plane's own name, that ends with us also when we are killed. It leads a process group of its own, so that Ctrl-C in a terminal reaches
 //! `up` alone, which then stops the planes in order.
 
-use super::{Failure, RUN_TIED};
+use crate::failure::Failure;
 use crate::host::RESTARTS_VARIABLE;
+use crate::programs::RUN_TIED;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Stdio;

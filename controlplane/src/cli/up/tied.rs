@@ -3,7 +3,7 @@
 //! A plane that is started by hand is not tied to anybody, and neither plane has to know of `up`. What a killed plane leaves behind is what
 //! any crash leaves behind; its next start recovers.
 
-use super::Failure;
+use crate::failure::Failure;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::convert::Infallible;
 use std::ffi::OsString;

@@ -5,7 +5,7 @@ use super::local::LocalLog;
 use super::report::{Compared, DIFFERENT, Differing, IDENTICAL, Range, SourceReport};
 use super::source::{PartitionAt, Source};
 use super::targets::{self, DataDirectory, Target};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use super::partition;
 use super::report::{Finding, OfflineReport, Severity};
 use super::targets::{DataDirectory, Target};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use std::collections::BTreeMap;
 
 /// Checks every target, and the checkpoints of the directories that they are in.

@@ -1,8 +1,8 @@
 //! What was found, as a table with a verdict for people and as one document for scripts.
 
 use super::compare::{Difference, Tally};
-use crate::cli::Failure;
 use crate::cli::output;
+use crate::failure::Failure;
 use serde::Serialize;
 use twinlog_proto::records::batch::BatchHeader;
 

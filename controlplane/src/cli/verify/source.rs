@@ -1,8 +1,8 @@
 //! The source cluster, asked again: who leads what, which offsets there are, and the batches.
 
 use super::compare::{CompareError, Comparison};
-use crate::cli::Failure;
 use crate::client::{Client, ClientError};
+use crate::failure::Failure;
 use std::collections::HashMap;
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Which partitions are to be checked, and what the checkpoints of their data directory say about them.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::locks;
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,8 +2,8 @@
 
 use super::progress::Step;
 use super::{Adopting, Order, broker, handed_over_to, report};
-use crate::cli::Failure;
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::journal::{self, Journal};
 use crate::handover::promote::{HandOver, Say};
 use crate::handover::{control, preflight};

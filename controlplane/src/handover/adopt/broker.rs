@@ -1,7 +1,7 @@
 //! The running broker, looked at by its answers and by its log directory. Changes nothing.
 
-use crate::cli::Failure;
 use crate::client::{Client, ClientError};
+use crate::failure::Failure;
 use crate::handover::facts::LogDir;
 use crate::handover::{locks, survey};
 use std::collections::BTreeMap;

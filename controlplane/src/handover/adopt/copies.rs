@@ -2,7 +2,7 @@
 
 use super::progress::Committed;
 use super::{Adopting, Step, node, own};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::facts::Facts;
 use crate::handover::journal::{self, Topic};
 use crate::handover::locks::Locks;

@@ -2,8 +2,8 @@
 
 use super::progress::TOPIC_POINTS;
 use super::{Adopting, broker};
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::check;
 use crate::handover::journal::Topic;
 use crate::handover::promote::Say;

@@ -3,8 +3,8 @@
 
 use super::broker;
 use super::progress::{Adoption, Committed};
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::journal::Acl;
 use crate::handover::preflight::Finding;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,8 +7,8 @@
 use super::broker::{self, Broker};
 use super::progress::ProducerIds;
 use super::registration;
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use twinlog_proto::error_code::ErrorCode;

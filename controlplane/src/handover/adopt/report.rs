@@ -2,7 +2,7 @@
 
 use super::Adopting;
 use super::progress::{Adopted, Committed, ProducerIds};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::check::Checked;
 use crate::handover::journal;

@@ -1,8 +1,8 @@
 //! What the broker serves afterwards, asked as any client would; and that it will know no producers of the source after a crash either.
 
 use super::{Adopting, broker, groups};
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::check::{self, Checked};
 use crate::handover::journal::Journal;
 use crate::handover::preflight::Finding;

@@ -1,8 +1,8 @@
 //! Asks the started broker one thing at a time and rests between as long as an answer took, for its clients come first: right after its
 //! start a broker is at its slowest, and whoever waits for it has waited long enough.
 
-use crate::cli::Failure;
 use crate::client::{Client, ClientError};
+use crate::failure::Failure;
 use rustix::process::setpriority_process;
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Batches of many partitions, fetched as a consumer would, in few large requests.
 
 use super::asking::Asking;
-use crate::cli::Failure;
 use crate::client::{Client, ClientError};
+use crate::failure::Failure;
 use crate::handover::tail::Sample;
 use crate::limits::CLIENT_RESPONSE_BYTES_MAX;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use super::asking::Asking;
 use super::{Checked, LATEST, READ_UNCOMMITTED, list};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::journal::{Journal, Partition, Topic};
 use crate::handover::offsets::{self, Expected};
 use std::collections::BTreeMap;

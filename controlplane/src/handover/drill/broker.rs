@@ -2,7 +2,8 @@
 //!
 //! It is killed, not stopped: there is nothing to keep, and a broker that stops cuts every segment file to the length that it knows.
 
-use crate::cli::{Failure, RUN_TIED};
+use crate::failure::Failure;
+use crate::programs::RUN_TIED;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};

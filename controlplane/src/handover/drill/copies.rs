@@ -3,8 +3,8 @@
 
 use super::room::Room;
 use super::{Asked, interrupt};
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::survey::{self, Copied, Copies};
 use crate::handover::{owner, surgeon};
 use serde::Serialize;

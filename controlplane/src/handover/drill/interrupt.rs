@@ -1,7 +1,7 @@
 //! A drill that is told to stop (SIGINT, SIGTERM, SIGHUP): its children are killed, so that whoever waits for them goes on, and the
 //! command ends as after any failure, with everything cleaned up.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

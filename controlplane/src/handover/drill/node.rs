@@ -1,7 +1,7 @@
 //! The node of a drill: reachable on this host alone, and without anything that would change or remove what it did not write.
 
 use super::room::Room;
-use crate::cli::Failure;
+use crate::failure::Failure;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Where the folder of a drill may be: on the file system of the mirror's data, beside it, never in it.
 
 use super::Asked;
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::survey::device_of;
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,9 +1,9 @@
 //! The first record that the broker of a drill takes, acknowledged by all replicas: with it a hand-over is over for clients.
 
 use super::interrupt;
-use crate::cli::Failure;
 use crate::client::{Client, ClientError};
 use crate::clock::now_ms;
+use crate::failure::Failure;
 use crate::handover::journal::{Journal, Topic};
 use crate::mirror::internal::FOLLOWED;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use super::copies::Cloned;
 use super::produce::Produced;
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::check::Checked;
 use crate::handover::journal::{self, Journal};

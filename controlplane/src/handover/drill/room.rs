@@ -5,7 +5,7 @@
 
 use super::broker::{self, Process};
 use super::place::Site;
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::journal::Server;
 use crate::handover::{locks, start};
 use crate::random;

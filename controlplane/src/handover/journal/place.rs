@@ -1,6 +1,6 @@
 //! The folder of hand-overs in STATE.
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

@@ -1,7 +1,7 @@
 //! The way back: steps in the opposite order, each of which may be repeated too. Only as long as no broker was started.
 
 use super::{HandOver, Say};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::journal::Step;
 use crate::handover::{control, owner, start, target};
 use twinlog_proto::handover::plan::HandOverPlan;

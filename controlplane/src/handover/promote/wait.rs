@@ -1,7 +1,7 @@
 //! Waiting for the source and for the stop.
 
 use super::{HandOver, Say};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::facts::flows;
 use crate::handover::preflight::{Loss, Mode};
 use crate::handover::{control, survey};

@@ -1,7 +1,7 @@
 //! The plan, the record of the control plane, and the work of the data plane on the files.
 
 use super::{HandOver, Say, look};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::handover::facts::{self, Facts, Node, epoch_max};
 use crate::handover::journal::{self, Acl, Partition, Topic};
 use crate::handover::preflight::{self, node::places};

@@ -2,7 +2,7 @@
 
 use super::progress::{Reclaim, Taken};
 use super::{Order, Preflight};
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::files;
 use crate::handover::journal::{self, Journal};
 use crate::handover::past_epochs::PastEpochs;

@@ -3,8 +3,8 @@
 use super::peer::Cuts;
 use super::progress::Taken;
 use super::{Order, Preflight, broker_files};
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::journal::{Journal, Partition, Topic};
 use crate::handover::layout::{self, Asked, Layout};
 use crate::handover::node::Node;

@@ -1,7 +1,7 @@
 //! What another control plane says of where mirroring ended: the one that mirrored from the cluster of this node, and handed over.
 
-use crate::cli::Failure;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::handover::preflight::Finding;
 use crate::handover::{control, survey};
 use std::collections::BTreeMap;
