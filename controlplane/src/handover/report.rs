@@ -118,17 +118,8 @@ impl Report {
         for (step, at_ms) in sorted(&self.reached_at_ms) {
             line(format_args!("+{:>9.3} s  {step}", (at_ms - self.begun_at_ms) as f64 / 1000.0));
         }
-        for warning in &self.warnings {
-            line(format_args!("warning       {}; {}", warning.what, warning.remedy));
-        }
-        for open in &self.open_transactions {
-            let id = open.transactional_id.as_deref().unwrap_or("unknown transactional id");
-            let (topic, partition) = (&open.topic, open.partition);
-            line(format_args!("transaction   {id} from {} of {topic}-{partition}: {}", open.first_offset, open.what));
-        }
-        for moved in &self.clamped_offsets {
-            let (group, topic, partition) = (&moved.group, &moved.topic, moved.partition);
-            line(format_args!("group offset  {group} {topic}-{partition}: {} becomes {}", moved.from, moved.to));
+        for noted in noted(&self.warnings, &self.open_transactions, &self.clamped_offsets) {
+            line(format_args!("{noted}"));
         }
         for setting in inherited::grouped(self.topics.iter().map(|topic| topic.carried.clone())) {
             line(format_args!("setting       {}", setting.in_words()));
@@ -203,6 +194,21 @@ pub fn keep(
         Some(file) => std::fs::write(file, &bytes).map_err(|cause| failed(file, &cause)),
         None => Ok(()),
     }
+}
+
+/// What every report says of warnings, of transactions that were ended and of offsets that were lowered: a line each.
+pub(super) fn noted(warnings: &[Finding], open: &[OpenTransaction], clamped: &[Clamped]) -> Vec<String> {
+    let warning = |of: &Finding| format!("warning       {}; {}", of.what, of.remedy);
+    let ended = |of: &OpenTransaction| {
+        let id = of.transactional_id.as_deref().unwrap_or("unknown transactional id");
+        let (topic, partition) = (&of.topic, of.partition);
+        format!("transaction   {id} from {} of {topic}-{partition}: {}", of.first_offset, of.what)
+    };
+    let lowered = |of: &Clamped| {
+        let (group, topic, partition) = (&of.group, &of.topic, of.partition);
+        format!("group offset  {group} {topic}-{partition}: {} becomes {}", of.from, of.to)
+    };
+    warnings.iter().map(warning).chain(open.iter().map(ended)).chain(clamped.iter().map(lowered)).collect()
 }
 
 /// Steps by the time at which they were reached.

@@ -7,12 +7,11 @@ use crate::handover::facts::Facts;
 use crate::handover::journal::{self, Topic};
 use crate::handover::locks::Locks;
 use crate::handover::promote::{self, Say, work};
-use crate::handover::{control, owner, preflight, surgeon, survey};
+use crate::handover::{control, owner, surgeon, survey};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::path::PathBuf;
-use twinlog_proto::handover::batches;
 use twinlog_proto::handover::plan::{HandOverPlan, PlannedPartition};
 use twinlog_proto::storage::names;
 
@@ -33,7 +32,8 @@ impl Adopting {
         let topics = self.journal.topics.iter().map(|topic| topic.topic.clone()).collect();
         let order = promote::Order { topics, ..self.order.promote.clone() };
         let facts = promote::look(&mut control::connect(&order.control)?, &order, &node(&found))?;
-        let appended = self.appended(&facts)?;
+        // Nothing goes into internal topics, which stay with the mirror.
+        let appended = work::appended(&mut self.journal, &facts, Some(EPOCH))?;
         let (mut topics, mut planned) = (Vec::new(), Vec::new());
         for topic in own(&facts) {
             let flowed = self.journal.topics.iter().any(|before| before.topic == topic.name && before.flowed);
@@ -61,21 +61,6 @@ impl Adopting {
             ..HandOverPlan::default()
         };
         surgeon::write_plan(&self.plan_path(), &plan)
-    }
-
-    /// What ends open transactions; nothing goes into internal topics, which stay with the mirror.
-    fn appended<'f>(&mut self, facts: &'f Facts) -> Result<BTreeMap<(&'f str, i32), Vec<u8>>, Failure> {
-        let resolution = facts.resolution.as_ref().map_err(|why| {
-            Failure::new("what becomes of open transactions cannot be told", why, "take everything back with --undo")
-        })?;
-        self.journal.open_transactions = preflight::topics::open_transactions(facts);
-        self.journal.clamped_offsets = preflight::topics::clamped(facts);
-        let encode = |of: &twinlog_proto::handover::resolve::Appended| {
-            let mut of = of.clone();
-            of.leader_epoch = EPOCH;
-            batches::encode(&of, facts.now_ms)
-        };
-        Ok(resolution.appended.iter().map(|of| ((of.topic.as_str(), of.partition), encode(of))).collect())
     }
 
     fn remember_offsets(&mut self, facts: &Facts) {

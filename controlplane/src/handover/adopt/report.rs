@@ -139,19 +139,8 @@ impl Report {
         for (step, at_ms) in reached {
             line(format_args!("+{:>9.3} s  {step}", (at_ms - self.begun_at_ms) as f64 / 1000.0));
         }
-        for warning in &self.warnings {
-            line(format_args!("warning       {}; {}", warning.what, warning.remedy));
-        }
-        for open in &self.open_transactions {
-            let id = open.transactional_id.as_deref().unwrap_or("unknown transactional id");
-            line(format_args!(
-                "transaction   {id} from {} of {}-{}: {}",
-                open.first_offset, open.topic, open.partition, open.what
-            ));
-        }
-        for moved in &self.clamped_offsets {
-            let (group, topic, partition) = (&moved.group, &moved.topic, moved.partition);
-            line(format_args!("group offset  {group} {topic}-{partition}: {} becomes {}", moved.from, moved.to));
+        for noted in kept::noted(&self.warnings, &self.open_transactions, &self.clamped_offsets) {
+            line(format_args!("{noted}"));
         }
         for of in &self.group_offsets {
             if let Some(why) = &of.refused {

@@ -7,6 +7,7 @@ use crate::files;
 use crate::handover::check::Checked;
 use crate::handover::journal::{self, Journal};
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction, Row, topics::in_words};
+use crate::handover::report::noted;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -208,13 +209,8 @@ impl Report {
             "first record  {}-{} at {}",
             self.produced.topic, self.produced.partition, self.produced.offset
         ));
-        for warning in &self.warnings {
-            line(format_args!("warning       {}; {}", warning.what, warning.remedy));
-        }
-        for open in &self.open_transactions {
-            let id = open.transactional_id.as_deref().unwrap_or("unknown transactional id");
-            let (topic, partition) = (&open.topic, open.partition);
-            line(format_args!("transaction   {id} from {} of {topic}-{partition}: {}", open.first_offset, open.what));
+        for noted in noted(&self.warnings, &self.open_transactions, &[]) {
+            line(format_args!("{noted}"));
         }
         let checked = &self.checked;
         line(format_args!(

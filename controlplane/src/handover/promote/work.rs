@@ -3,7 +3,7 @@
 use super::{HandOver, Say, look};
 use crate::failure::Failure;
 use crate::handover::facts::{self, Facts, Node, epoch_max};
-use crate::handover::journal::{self, Acl, Partition, Topic};
+use crate::handover::journal::{self, Acl, Journal, Partition, Topic};
 use crate::handover::preflight::{self, node::places};
 use crate::handover::survey::resolve::EPOCH_OF_OURS;
 use crate::handover::{control, offsets, owner, surgeon, target};
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use twinlog_proto::handover::batches;
 use twinlog_proto::handover::plan::{self, HandOverPlan, PlannedPartition};
+use twinlog_proto::handover::resolve::Appended;
 use twinlog_proto::security::acl::AclBinding;
 use twinlog_proto::storage::names;
 
@@ -41,6 +42,24 @@ impl From<&AclBinding> for Acl {
     }
 }
 
+/// What ends open transactions, by partition, stamped with `leader_epoch` where that is not the partition's own; the journal is told.
+pub(in crate::handover) fn appended<'f>(
+    journal: &mut Journal,
+    facts: &'f Facts,
+    leader_epoch: Option<i32>,
+) -> Result<BTreeMap<(&'f str, i32), Vec<u8>>, Failure> {
+    let resolution = facts.resolution.as_ref().map_err(|why| {
+        Failure::new("what becomes of open transactions cannot be told", why, "take everything back with --undo")
+    })?;
+    journal.open_transactions = preflight::topics::open_transactions(facts);
+    journal.clamped_offsets = preflight::topics::clamped(facts);
+    let encode = |of: &Appended| {
+        let stamped = Appended { leader_epoch: leader_epoch.unwrap_or(of.leader_epoch), ..of.clone() };
+        batches::encode(&stamped, facts.now_ms)
+    };
+    Ok(resolution.appended.iter().map(|of| ((of.topic.as_str(), of.partition), encode(of))).collect())
+}
+
 impl HandOver {
     /// Looks at the stopped files, decides what is appended and what goes where, and writes the plan.
     pub(super) fn plan(&mut self, say: Say<'_>) -> Result<(), Failure> {
@@ -48,7 +67,7 @@ impl HandOver {
         let node = target::look(&self.journal.to, self.journal.release.as_deref(), &[])?;
         let order = super::Order { topics: self.own_topics(), ..self.order.clone() };
         let facts = look(&mut control::connect(&self.order.control)?, &order, &node)?;
-        let appended = self.appended(&facts)?;
+        let appended = appended(&mut self.journal, &facts, None)?;
         let devices = facts.topics.iter().flat_map(facts::Topic::files).map(|(_, files)| files.device);
         let mut places = places(&node, devices).into_iter();
         let (mut topics, mut planned) = (Vec::new(), Vec::new());
@@ -89,16 +108,6 @@ impl HandOver {
     /// Topics by name as the survey takes them: internal ones come along by themselves.
     fn own_topics(&self) -> Vec<String> {
         self.names()
-    }
-
-    fn appended<'f>(&mut self, facts: &'f Facts) -> Result<BTreeMap<(&'f str, i32), Vec<u8>>, Failure> {
-        let resolution = facts.resolution.as_ref().map_err(|why| {
-            Failure::new("what becomes of open transactions cannot be told", why, "take everything back with --undo")
-        })?;
-        self.journal.open_transactions = preflight::topics::open_transactions(facts);
-        self.journal.clamped_offsets = preflight::topics::clamped(facts);
-        let appended = resolution.appended.iter();
-        Ok(appended.map(|of| ((of.topic.as_str(), of.partition), batches::encode(of, facts.now_ms))).collect())
     }
 
     fn plan_path(&self) -> PathBuf {
