@@ -4,6 +4,7 @@ pub mod align;
 mod answer;
 pub mod crew;
 pub mod custody;
+pub mod faring;
 pub mod jobs;
 mod offsets;
 pub mod partition;

@@ -16,7 +16,6 @@ use super::progress::{CaughtUp, Density, FaultView, SourceView};
 use super::retry::Backoff;
 use super::team::Seat;
 use crate::disk::Disk;
-use crate::fault::Fault;
 use crate::limits::PARTITION_PAUSE_MS_MAX;
 use crate::log::{LogProgress, LogRules, PartitionLog};
 use crate::wire::leaders::Leader;
@@ -258,31 +257,6 @@ impl<D: Disk> Partition<D> {
         state.retry_at = None;
     }
 
-    /// It stops because of a fault; only a new wish or a higher attempt lets it go on.
-    pub fn fail(&self, fault: &Fault) {
-        let (from, to) = fault.range();
-        tracing::error!(
-            topic = &*self.place.topic,
-            partition = self.place.index,
-            from,
-            to,
-            "partition failed: {fault}"
-        );
-        let mut state = self.state.borrow_mut();
-        state.doing = Doing::Failed;
-        state.tried = Some(state.wish);
-        state.carried_out = Some((state.version, state.wish.attempt));
-        state.fault = FaultView { code: fault.code(), from, to };
-    }
-
-    /// Shows something that it suffers from while it goes on trying.
-    pub fn suffer(&self, code: FaultCode) -> bool {
-        let mut state = self.state.borrow_mut();
-        let news = state.fault.code != code;
-        state.fault = FaultView { code, from: -1, to: -1 };
-        news
-    }
-
     /// What it needs from its source, when it may ask now.
     #[must_use]
     pub fn need(&self, now: Instant) -> Option<Need> {
@@ -294,38 +268,6 @@ impl<D: Disk> Partition<D> {
     /// Changes what it needs from its source.
     pub fn set_need(&self, need: Need) {
         self.state.borrow_mut().need = need;
-    }
-
-    /// When it may ask again, if it waits for that.
-    #[must_use]
-    pub fn retry_at(&self) -> Option<Instant> {
-        let state = self.state.borrow();
-        if state.doing == Doing::Mirroring { state.retry_at } else { None }
-    }
-
-    /// Pauses after an error; gives the number of tries so far.
-    pub fn pause(&self, now: Instant, random: u64) -> u32 {
-        let mut state = self.state.borrow_mut();
-        let ms = state.pause.next_ms(random);
-        state.retry_at = Some(now + Duration::from_millis(ms));
-        state.pause.tries()
-    }
-
-    /// The source answered without an error.
-    pub fn met(&self) -> bool {
-        let mut state = self.state.borrow_mut();
-        let news = !state.met || state.fault.code != FaultCode::NONE;
-        state.met = true;
-        state.retry_at = None;
-        state.pause.reset();
-        state.fault = FaultView::NONE;
-        news
-    }
-
-    /// Whether the source has answered since fetching began.
-    #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.state.borrow().met
     }
 
     /// What the next fetch asks for, if it may fetch now.
@@ -379,12 +321,5 @@ impl<D: Disk> Partition<D> {
             state.followed_start_at = Some(now);
         }
         may
-    }
-
-    /// Corrupt fetches of the same offsets so far, this one included.
-    pub fn corrupt_again(&self) -> u32 {
-        let mut state = self.state.borrow_mut();
-        state.corrupt_tries += 1;
-        state.corrupt_tries
     }
 }
