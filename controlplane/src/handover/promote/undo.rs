@@ -42,7 +42,8 @@ impl HandOver {
 
     /// A broker takes the clean marker away as soon as it loads its logs, and puts it back when it stops.
     fn not_started(&self) -> Result<(), Failure> {
-        if start::is_alive(&self.server_log()) {
+        let serves = self.journal.step >= Step::Started;
+        if !serves && start::is_alive(&self.server_log()) {
             let which =
                 self.journal.server.as_ref().map_or_else(String::new, |server| format!(" (process {})", server.pid));
             return Err(Failure::new(
@@ -51,7 +52,7 @@ impl HandOver {
                 "stop it, then run the same command again, which says how to go on",
             ));
         }
-        let was_started = self.journal.step >= Step::Started
+        let was_started = serves
             || (self.journal.step == Step::Promoted
                 && !self.journal.undoing
                 && (!self.journal.log_dirs.iter().all(|dir| target::is_marked_clean(dir))
