@@ -217,6 +217,8 @@ pub const SYNC_COMMIT_LANES: usize = 8;
 pub const SYNC_COORDINATOR_RETRIES: usize = 20;
 /// See [`SYNC_COORDINATOR_RETRIES`].
 pub const SYNC_COORDINATOR_RETRY: Duration = Duration::from_millis(500);
+/// Quotas and users of one cluster that are taken.
+pub const SYNC_QUOTAS_MAX: usize = 5_000;
 /// Access rules of one cluster that are taken.
 pub const SYNC_ACLS_MAX: usize = 100_000;
 /// Access rules that are recorded together.

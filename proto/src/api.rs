@@ -67,6 +67,8 @@ apis! {
     DESCRIBE_LOG_DIRS = 35, "DescribeLogDirs", served None, sent Some(1..=4), flexible 2;
     SASL_AUTHENTICATE = 36, "SaslAuthenticate", served None, sent Some(0..=2), flexible 2;
     INCREMENTAL_ALTER_CONFIGS = 44, "IncrementalAlterConfigs", served Some(0..=1), sent Some(0..=1), flexible 1;
+    DESCRIBE_CLIENT_QUOTAS = 48, "DescribeClientQuotas", served None, sent Some(0..=1), flexible 1;
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50, "DescribeUserScramCredentials", served None, sent Some(0..=0), flexible 0;
     DESCRIBE_QUORUM = 55, "DescribeQuorum", served None, sent Some(0..=2), flexible 0;
     DESCRIBE_CLUSTER = 60, "DescribeCluster", served Some(0..=2), sent Some(0..=2), flexible 0;
     DESCRIBE_PRODUCERS = 61, "DescribeProducers", served None, sent Some(0..=0), flexible 0;

@@ -227,7 +227,7 @@ pub enum Mirrors {
         #[command(flatten)]
         ask: Ask,
     },
-    /// Bring topics, their settings, group offsets and access rules in line with the source now, or show what that would change.
+    /// Bring topics, their settings, group offsets, access rules and quotas in line with the source now, or show what that would change.
     #[command(
         after_help = "Examples:\n  twinlog mirrors sync dr --dry-run\n  twinlog mirrors sync dr --what topics,configs --json"
     )]
@@ -253,7 +253,7 @@ pub struct SyncArgs {
     /// Change nothing, show what would be changed.
     #[arg(long)]
     pub dry_run: bool,
-    /// Only these: topics, configs, groups, acls.
+    /// Only these: topics, configs, groups, acls, quotas.
     #[arg(long, value_name = "KIND[,KIND...]", value_delimiter = ',')]
     pub what: Vec<String>,
     /// Where the control plane is.

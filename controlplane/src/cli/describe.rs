@@ -3,6 +3,7 @@
 use super::sums::Sums;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::handover::quotas::Quota;
 use serde::Serialize;
 use twinlog_proto::error_code::ErrorCode;
 use twinlog_proto::messages::describe_mirrors::{
@@ -23,6 +24,10 @@ pub(super) struct Mirror {
     pub(super) summary: Sums,
     /// What follows the source besides records.
     pub(super) syncs: Vec<super::sync::Sync>,
+    /// What clients of the source may use at most.
+    pub(super) quotas: Vec<Quota>,
+    /// Users of the source with a SCRAM password.
+    pub(super) scram_users: Vec<String>,
 }
 
 /// A topic of a mirror.
@@ -147,6 +152,8 @@ impl From<DescribedMirror> for Mirror {
             summary: Sums::of(topics.iter().flat_map(|topic| &topic.partitions)),
             topics,
             syncs: mirror.syncs.into_iter().map(super::sync::Sync::from).collect(),
+            quotas: mirror.quotas.into_iter().map(Quota::from).collect(),
+            scram_users: mirror.scram_users,
         }
     }
 }

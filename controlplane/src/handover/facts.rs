@@ -3,6 +3,7 @@
 use crate::handover::inherited::{Carried, carried};
 use crate::handover::layout::Former;
 use crate::handover::problem::Problem;
+use crate::handover::quotas::Quota;
 use crate::handover::segments::Segment;
 use crate::handover::tail::Sample;
 use crate::mirror::topic_configs::Inherited;
@@ -26,6 +27,12 @@ pub struct Facts {
     pub left: Vec<String>,
     /// Access rules that the broker is to have.
     pub acls: Vec<AclBinding>,
+    /// Quotas of clients that the broker is to have.
+    pub quotas: Vec<Quota>,
+    /// Whether the source ever told them.
+    pub quotas_known: bool,
+    /// Users of the source with a SCRAM password, which cannot come along.
+    pub scram_users: Vec<String>,
     /// What becomes of open transactions and of offsets of groups; why that cannot be told otherwise.
     pub resolution: Result<Resolution, String>,
     /// The node.

@@ -11,6 +11,7 @@ use crate::files;
 use crate::handover::adopt::progress::Adoption;
 use crate::handover::inherited::Carried;
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction};
+use crate::handover::quotas::Quota;
 use crate::handover::reclaim::progress::Reclaim;
 use crate::handover::segments::Segment;
 use crate::handover::step::journal_steps;
@@ -87,6 +88,9 @@ pub struct Journal {
     pub topics: Vec<Topic>,
     /// Access rules, as numbers and texts of the protocol.
     pub acls: Vec<Acl>,
+    /// Quotas of clients.
+    #[serde(default)]
+    pub quotas: Vec<Quota>,
     /// First producer id that the node gives out.
     pub next_producer_id: i64,
     /// What was lost, as far as it is known.
@@ -250,6 +254,7 @@ impl Journal {
             handed_over_to: String::new(),
             topics: Vec::new(),
             acls: Vec::new(),
+            quotas: Vec::new(),
             next_producer_id: 0,
             loss: Loss::default(),
             loss_unknown_partitions: 0,

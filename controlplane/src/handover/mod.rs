@@ -23,6 +23,7 @@ pub mod past_epochs;
 pub mod preflight;
 pub mod problem;
 pub mod promote;
+pub mod quotas;
 pub mod reclaim;
 pub mod release;
 pub mod report;

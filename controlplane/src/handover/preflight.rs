@@ -87,6 +87,8 @@ pub struct Preflight {
     pub carried_settings: Vec<CarriedSetting>,
     /// Access rules that the node gets.
     pub acls: usize,
+    /// Quotas of clients that it gets.
+    pub quotas: usize,
 }
 
 /// What would be lost; `None` = not known.
@@ -203,6 +205,7 @@ pub fn judge_with(
         next_producer_id: next_producer_id(facts),
         carried_settings: inherited::grouped(facts.topics.iter().map(|topic| topic.carried(&facts.node))),
         acls: facts.acls.len(),
+        quotas: facts.quotas.len(),
     }
 }
 

@@ -216,6 +216,7 @@ impl HandOver {
         journal.handed_over_to = journal::node_in_words(node.id, &journal.cluster_id, &journal.log_dirs);
         (journal.loss, journal.loss_unknown_partitions) = (judged.loss, judged.loss_unknown_partitions);
         journal.warnings = judged.warnings;
+        journal.quotas.clone_from(&facts.quotas);
         journal.acls = facts.acls.iter().map(Acl::from).collect();
         // Names alone: offsets and places are written down when the topics are stopped.
         journal.topics = facts.topics.iter().map(|topic| work::named(topic, &node)).collect();

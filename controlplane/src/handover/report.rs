@@ -6,6 +6,7 @@ use crate::handover::check::Checked;
 use crate::handover::inherited;
 use crate::handover::journal::{self, Journal, Server, Step, Topic};
 use crate::handover::preflight::{Clamped, Finding, Loss, Mode, OpenTransaction, topics::in_words};
+use crate::handover::quotas::Quota;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,6 +48,8 @@ pub struct Report {
     pub open_transactions: Vec<OpenTransaction>,
     /// Offsets of groups that were changed in the files.
     pub clamped_offsets: Vec<Clamped>,
+    /// Quotas of clients that the node has.
+    pub quotas: Vec<Quota>,
     /// First producer id that the node gives out.
     pub next_producer_id: i64,
     /// Records that the node's metadata begins with.
@@ -81,6 +84,7 @@ impl Report {
             topics: journal.topics,
             open_transactions: journal.open_transactions,
             clamped_offsets: journal.clamped_offsets,
+            quotas: journal.quotas,
             next_producer_id: journal.next_producer_id,
             bootstrap_records: journal.bootstrap_records,
             start_command,
@@ -115,6 +119,7 @@ impl Report {
         let loss = in_words(&self.loss, self.loss_unknown_partitions);
         line(format_args!("loss          {}", loss.trim_start_matches("lost if it were gone now: ")));
         line(format_args!("producer ids  from {} on", self.next_producer_id));
+        line(format_args!("quotas        {}", self.quotas.len()));
         for (step, at_ms) in sorted(&self.reached_at_ms) {
             line(format_args!("+{:>9.3} s  {step}", (at_ms - self.begun_at_ms) as f64 / 1000.0));
         }

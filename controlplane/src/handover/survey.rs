@@ -11,6 +11,7 @@ use crate::clock::now_ms;
 use crate::failure::Failure;
 use crate::handover::facts::{Facts, Files, Node, Partition, Shape, Source, Topic};
 use crate::handover::past_epochs::{self, PastEpochs};
+use crate::handover::quotas::Quota;
 use crate::mirror::internal::FOLLOWED;
 use crate::mirror::topic_configs::Inherited;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,7 @@ pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> 
         })
         .collect();
     let resolution = resolve::resolve(&topics, now_ms());
+    let quotas_known = Quota::known(&described);
     Ok(Facts {
         mirror: asked.mirror.to_owned(),
         source: Source {
@@ -106,6 +108,9 @@ pub fn survey(client: &mut Client, asked: &Asked<'_>) -> Result<Facts, Failure> 
         topics,
         left,
         acls: acls(client, asked.mirror)?,
+        quotas_known,
+        quotas: described.quotas.into_iter().map(Quota::from).collect(),
+        scram_users: described.scram_users,
         resolution,
         node: asked.node.clone(),
         user: rustix::process::geteuid().as_raw(),

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use twinlog_proto::messages::kraft_records::ClientQuotaRecord;
 use twinlog_proto::security::acl::{AclBinding, Codes};
 use twinlog_proto::storage::{clean_shutdown, names};
 
@@ -214,6 +215,7 @@ pub fn identify(journal: &Journal, state: &Path) -> Result<usize, Failure> {
     let identity = Identity {
         next_producer_id: journal.next_producer_id.max(given_out),
         topics: journal.topics.iter().map(|topic| self::topic(journal, topic)).collect(),
+        quotas: journal.quotas.iter().map(ClientQuotaRecord::from).collect(),
         acls: journal.acls.iter().map(binding).collect::<Result<_, _>>()?,
         ..Identity::default()
     };

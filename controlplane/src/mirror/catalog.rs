@@ -3,10 +3,12 @@
 //! Every change is a `StateRecord` that went through the state log first; `apply` is the only way to change the catalog,
 //! so that replay after a restart gives the same one. A clone shares everything that it does not change.
 
+mod apply;
 mod records;
 
 use crate::mirror::acls::{Acls, MADE_HERE};
 use crate::mirror::group_offsets::{self, ByGroup, ByPartition};
+use crate::mirror::quotas::Quotas;
 use crate::mirror::settings::Settings;
 use crate::mirror::topic_configs::TopicConfigs;
 use crate::statelog::batch::KeyValue;
@@ -36,6 +38,8 @@ pub struct Mirror {
     pub given_acls: Arc<BTreeMap<AclBinding, String>>,
     /// Offsets of groups that we wrote there.
     pub group_offsets: Arc<ByGroup>,
+    /// The quotas of the source's clients.
+    pub quotas: Arc<Quotas>,
 }
 
 /// What a record of type 101 says about a mirror.
@@ -213,6 +217,8 @@ pub enum StateRecord {
     AclGiven { mirror: String, binding: AclBinding, to: Option<String> },
     /// Type 107: what we write at the destination for a group; `None`: nothing is remembered any more.
     GroupOffsets { mirror: String, group: String, topic: String, offsets: Option<ByPartition> },
+    /// Type 109: the quotas of the source's clients; `None`: none are known.
+    Quotas { mirror: String, quotas: Option<Quotas> },
     /// Type 108: the topic was handed over to this broker; `None`: and is back.
     HandedOver { mirror: String, topic: String, to: Option<String> },
     /// Type 104; `present: false`: the entry is gone.
@@ -294,93 +300,6 @@ impl Catalog {
     /// Records of unknown types, by key.
     pub fn foreign(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.foreign.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
-    }
-
-    /// Applies one fact. A fact about something that does not exist (any more) changes nothing.
-    pub fn apply(&mut self, record: &StateRecord) {
-        match record {
-            StateRecord::Mirror { mirror, facts: None } => {
-                self.mirrors.remove(mirror);
-                if self.acls.of(mirror).is_some() {
-                    Arc::make_mut(&mut self.acls).forget(mirror);
-                }
-            }
-            StateRecord::Mirror { mirror, facts: Some(facts) } => match self.mirrors.get_mut(mirror) {
-                Some(known) => Arc::make_mut(known).facts = facts.clone(),
-                None => {
-                    self.mirrors.insert(mirror.clone(), Arc::new(Mirror::new(facts.clone())));
-                }
-            },
-            StateRecord::Topic { mirror, topic, facts } => self.apply_topic(mirror, topic, facts.as_ref()),
-            StateRecord::Standing { mirror, topic, partition, standing, .. } => {
-                self.with_partition(mirror, topic, *partition, |p| p.standing = standing.clone());
-            }
-            StateRecord::LastMirrored { mirror, topic, partition, last } => {
-                self.with_partition(mirror, topic, *partition, |p| p.last_mirrored = Some(*last));
-            }
-            StateRecord::Placement { mirror, topic, partition, placement } => match placement {
-                None => self.with_topic(mirror, topic, |topic| drop(topic.partitions.remove(partition))),
-                Some(_) => self.with_partition(mirror, topic, *partition, |p| p.placement.clone_from(placement)),
-            },
-            StateRecord::Configs { mirror, topic, configs } => {
-                self.with_topic(mirror, topic, |topic| topic.configs.clone_from(configs));
-            }
-            StateRecord::HandedOver { mirror, topic, to } => {
-                self.with_topic(mirror, topic, |topic| topic.handed_over.clone_from(to));
-            }
-            StateRecord::AclGiven { mirror, binding, to } => {
-                let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
-                let given = Arc::make_mut(&mut Arc::make_mut(mirror).given_acls);
-                match to {
-                    Some(cluster_id) => given.insert(binding.clone(), cluster_id.clone()),
-                    None => given.remove(binding),
-                };
-            }
-            StateRecord::GroupOffsets { mirror, group, topic, offsets } => {
-                let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
-                let known = Arc::make_mut(&mut Arc::make_mut(mirror).group_offsets);
-                group_offsets::set(known, group, topic, offsets.as_ref());
-            }
-            StateRecord::Acl { origin, binding, present } => {
-                if origin == MADE_HERE || self.mirrors.contains_key(origin) {
-                    Arc::make_mut(&mut self.acls).set(origin, binding, *present);
-                }
-            }
-            StateRecord::Foreign(KeyValue { key, value: Some(value) }) => {
-                self.foreign.insert(key.clone(), value.clone());
-            }
-            StateRecord::Foreign(KeyValue { key, value: None }) => {
-                self.foreign.remove(key);
-            }
-        }
-    }
-
-    fn apply_topic(&mut self, mirror: &str, topic: &str, facts: Option<&TopicFacts>) {
-        let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
-        let topics = &mut Arc::make_mut(mirror).topics;
-        let Some(facts) = facts else {
-            topics.remove(topic);
-            return;
-        };
-        match topics.get_mut(topic) {
-            Some(known) => Arc::make_mut(known).facts = facts.clone(),
-            None => {
-                let (facts, partitions) = (facts.clone(), BTreeMap::new());
-                let fresh = Topic { facts, configs: None, handed_over: None, partitions };
-                topics.insert(topic.to_owned(), Arc::new(fresh));
-            }
-        }
-    }
-
-    fn with_partition(&mut self, mirror: &str, topic: &str, partition: i32, change: impl FnOnce(&mut Partition)) {
-        let fresh = || Partition { standing: Standing::default(), placement: None, last_mirrored: None };
-        self.with_topic(mirror, topic, |topic| change(topic.partitions.entry(partition).or_insert_with(fresh)));
-    }
-
-    fn with_topic(&mut self, mirror: &str, topic: &str, change: impl FnOnce(&mut Topic)) {
-        let Some(mirror) = self.mirrors.get_mut(mirror) else { return };
-        let Some(topic) = Arc::make_mut(mirror).topics.get_mut(topic) else { return };
-        change(Arc::make_mut(topic));
     }
 
     /// The facts that build this catalog, in an order in which each finds what it is about: a snapshot.

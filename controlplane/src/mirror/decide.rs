@@ -151,6 +151,9 @@ impl<'a> Draft<'a> {
             MirrorEvent::AclGiven { mirror, binding, to } => {
                 self.remember(&mirror.clone(), StateRecord::AclGiven { mirror, binding, to })
             }
+            MirrorEvent::Quotas { mirror, quotas } => {
+                self.remember(&mirror.clone(), StateRecord::Quotas { mirror, quotas: Some(quotas) })
+            }
             MirrorEvent::GroupOffsets { mirror, group, topic, offsets } => {
                 self.remember(&mirror.clone(), StateRecord::GroupOffsets { mirror, group, topic, offsets })
             }

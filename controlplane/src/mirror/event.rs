@@ -3,6 +3,7 @@
 use crate::mirror::catalog::{Desired, LastMirrored, MirrorFacts, TopicSettings};
 use crate::mirror::group_offsets::ByPartition;
 use crate::mirror::machine::Event;
+use crate::mirror::quotas::Quotas;
 use crate::mirror::settings::Settings;
 use crate::mirror::topic_configs::TopicConfigs;
 use twinlog_proto::ids::Uuid;
@@ -47,6 +48,8 @@ pub enum MirrorEvent {
     Position { mirror: String, topic: String, partition: i32, last: LastMirrored },
     /// Another node wrote at this leader epoch: writers of older ones are fenced from now on.
     WriterEpoch { mirror: String, topic: String, partition: i32, epoch: i32 },
+    /// The quotas that the source has.
+    Quotas { mirror: String, quotas: Quotas },
     /// The settings that a topic is to have.
     Configs { mirror: String, topic: String, configs: TopicConfigs },
 }

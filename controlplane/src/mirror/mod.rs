@@ -13,6 +13,7 @@ pub mod loops;
 pub mod machine;
 pub mod patterns;
 pub mod placement;
+pub mod quotas;
 pub mod re2;
 pub mod settings;
 pub mod topic_configs;

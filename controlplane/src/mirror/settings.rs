@@ -74,6 +74,7 @@ const KEYS: &[(&str, Kind)] = &[
     ("mirror.sync.acls.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.sync.configs.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.sync.groups.interval.ms", Kind::Number(0, INT_MAX)),
+    ("mirror.sync.quotas.interval.ms", Kind::Number(0, INT_MAX)),
     ("mirror.topic.properties.exclude", Kind::Patterns),
     ("mirror.topic.properties.include", Kind::Patterns),
     (EXCLUDE, Kind::Patterns),

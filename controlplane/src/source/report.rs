@@ -17,11 +17,13 @@ pub enum Kind {
     Groups,
     /// Access rules.
     Acls,
+    /// Quotas of clients.
+    Quotas,
 }
 
 impl Kind {
     /// All of them, in the order in which they are synced.
-    pub const ALL: [Self; 4] = [Self::Topics, Self::Configs, Self::Groups, Self::Acls];
+    pub const ALL: [Self; 5] = [Self::Topics, Self::Configs, Self::Groups, Self::Acls, Self::Quotas];
 
     /// Its name on the wire, on command lines and in labels.
     #[must_use]
@@ -31,6 +33,7 @@ impl Kind {
             Self::Configs => "configs",
             Self::Groups => "groups",
             Self::Acls => "acls",
+            Self::Quotas => "quotas",
         }
     }
 }
@@ -177,6 +180,6 @@ mod tests {
     fn a_kind_is_read_by_its_name_and_what_is_none_is_named_with_the_choices() {
         assert_eq!("groups".parse(), Ok(Kind::Groups));
         let why = "offsets".parse::<Kind>().unwrap_err();
-        assert!(why.contains("offsets") && why.contains("topics, configs, groups, acls"), "{why}");
+        assert!(why.contains("offsets") && why.contains("topics, configs, groups, acls, quotas"), "{why}");
     }
 }

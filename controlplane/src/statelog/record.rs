@@ -11,6 +11,7 @@ mod acl;
 mod given;
 mod group;
 mod hand_over;
+mod quotas;
 
 use crate::mirror::catalog::{
     Desired, LastMirrored, MirrorFacts, Placement, Standing, StateRecord, TopicFacts, TopicSettings,
@@ -48,6 +49,8 @@ pub const TYPE_ACL_GIVEN: i16 = 106;
 pub const TYPE_GROUP_OFFSETS: i16 = 107;
 /// The broker that a topic was handed over to.
 pub const TYPE_HAND_OVER: i16 = 108;
+/// The quotas of a mirror's source.
+pub const TYPE_QUOTAS: i16 = 109;
 /// An access control entry.
 pub const TYPE_ACL: i16 = 104;
 
@@ -78,6 +81,7 @@ pub fn encode_all(facts: &[StateRecord]) -> Vec<KeyValue> {
             StateRecord::GroupOffsets { mirror, group, topic, offsets } => {
                 records.push(group::encode(mirror, group, topic, offsets.as_ref()));
             }
+            StateRecord::Quotas { mirror, quotas } => records.push(quotas::encode(mirror, quotas.as_ref())),
             StateRecord::HandedOver { mirror, topic, to } => {
                 records.push(hand_over::encode(mirror, topic, to.as_deref()));
             }
@@ -162,6 +166,7 @@ pub fn decode(record: &KeyValue) -> Result<Vec<StateRecord>, DecodeError> {
         TYPE_ACL_GIVEN => given::decode(key, record)?,
         TYPE_GROUP_OFFSETS => group::decode(key, record)?,
         TYPE_HAND_OVER => hand_over::decode(key, record)?,
+        TYPE_QUOTAS => quotas::decode(key, record)?,
         _ => StateRecord::Foreign(record.clone()),
     };
     Ok(vec![fact])

@@ -3,7 +3,10 @@
 use crate::mirror::catalog::Catalog;
 use crate::source::report::Kind;
 use crate::sync::status::Statuses;
-use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsResponse, DescribedSync};
+use twinlog_proto::messages::describe_mirrors::{
+    DescribeMirrorsResponse, DescribedQuota, DescribedQuotaEntity, DescribedSync,
+};
+use twinlog_proto::messages::state_log::QuotaEntry;
 
 /// Adds to each described mirror what its syncs did.
 pub fn add(response: &mut DescribeMirrorsResponse, catalog: &Catalog, statuses: &Statuses) {
@@ -11,6 +14,8 @@ pub fn add(response: &mut DescribeMirrorsResponse, catalog: &Catalog, statuses: 
         let Some(mirror) = catalog.mirror(&described.mirror_name).filter(|_| described.error_code == 0) else {
             continue;
         };
+        described.quotas = mirror.quotas.to_value().quotas.into_iter().map(quota).collect();
+        described.scram_users = mirror.quotas.scram_users.iter().cloned().collect();
         described.syncs = Kind::ALL
             .into_iter()
             .map(|kind| {
@@ -29,4 +34,10 @@ pub fn add(response: &mut DescribeMirrorsResponse, catalog: &Catalog, statuses: 
             })
             .collect();
     }
+}
+
+fn quota(entry: QuotaEntry) -> DescribedQuota {
+    let parts = entry.entity.into_iter();
+    let entity = parts.map(|p| DescribedQuotaEntity { entity_type: p.entity_type, entity_name: p.entity_name });
+    DescribedQuota { entity: entity.collect(), key: entry.key, value: entry.value }
 }

@@ -91,6 +91,7 @@ pub fn interval_key(kind: Kind) -> &'static str {
         Kind::Configs => "mirror.sync.configs.interval.ms",
         Kind::Groups => "mirror.sync.groups.interval.ms",
         Kind::Acls => "mirror.sync.acls.interval.ms",
+        Kind::Quotas => "mirror.sync.quotas.interval.ms",
     }
 }
 
@@ -130,6 +131,6 @@ mod tests {
             ("mirror.sync.acls.interval.ms", "500"),
         ]);
         let all = Kind::ALL.map(|kind| interval_ms(&given, kind));
-        assert_eq!(all, [700, SYNC_INTERVAL_MS, 0, 500]);
+        assert_eq!(all, [700, SYNC_INTERVAL_MS, 0, 500, SYNC_INTERVAL_MS]);
     }
 }

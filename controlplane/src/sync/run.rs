@@ -10,7 +10,7 @@ use crate::source::report::{Action, Kind, Report};
 use crate::sync::book::Memory;
 use crate::sync::cluster::Cluster;
 use crate::sync::status::{Status, Statuses, is_due};
-use crate::sync::{acls, configs, filters, groups};
+use crate::sync::{acls, configs, filters, groups, quotas};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -101,6 +101,7 @@ async fn one(driver: &Driver, mirror: &str, memory: &mut Memory, dry_run: bool, 
         Kind::Configs => configs::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
         Kind::Groups => groups::apply::run(driver, mirror, &mut source, memory, dry_run, report).await,
         Kind::Acls => acls::apply::run(driver, mirror, &mut source, dry_run, report).await,
+        Kind::Quotas => quotas::apply::run(driver, mirror, &mut source, dry_run, report).await,
     }
 }
 

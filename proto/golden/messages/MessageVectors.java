@@ -28,6 +28,7 @@ public class MessageVectors {
         {"ListGroups", "0", "5"}, {"OffsetFetch", "6", "9"}, {"OffsetCommit", "6", "9"}, {"DescribeShareGroupOffsets", "0", "1"},
         {"AlterShareGroupOffsets", "0", "0"},
         {"DescribeAcls", "1", "3"}, {"CreateAcls", "1", "3"}, {"DeleteAcls", "1", "3"},
+        {"DescribeClientQuotas", "0", "1"}, {"DescribeUserScramCredentials", "0", "0"},
     };
     static final Random random = new Random(1279);
 
@@ -92,6 +93,7 @@ public class MessageVectors {
             case "INT16": return (short) random.nextInt();
             case "INT32": return random.nextInt();
             case "INT64": return random.nextLong();
+            case "FLOAT64": return random.nextDouble() * 1e9;
             case "UUID": return new Uuid(random.nextLong(), random.nextLong());
             case "STRING": case "COMPACT_STRING": case "NULLABLE_STRING": case "COMPACT_NULLABLE_STRING":
                 return new String[] {"", "x", "orders.eu-1", "grün", "127.0.0.1"}[random.nextInt(5)];

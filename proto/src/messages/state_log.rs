@@ -24,3 +24,5 @@ pub const GIVEN_ACL: i16 = 106;
 pub const GROUP_OFFSETS: i16 = 107;
 /// Record type of [`HandOverKey`].
 pub const HAND_OVER: i16 = 108;
+/// Record type of [`QuotasKey`].
+pub const QUOTAS: i16 = 109;

@@ -9,7 +9,6 @@ pub(super) fn expected(row: Row, column: Column) -> Cell {
         (Mode::Standby, Row::Open) => Cell::Changed(text(
             "aborted, by a marker behind the mirrored records; readers of committed records are not held up",
         )),
-        (Mode::Standby, Row::Quotas) => Cell::Refused(text("quotas are not mirrored; set them at the node by hand")),
         (Mode::Standby, Row::Share) if matches!(column.release, "4.0.2" | "4.1.2") => {
             Cell::Absent(text("share groups came with 4.2"))
         }

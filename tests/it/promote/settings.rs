@@ -50,6 +50,16 @@ const AT_NODE: [(&str, &str); 6] = [
     ("log.message.timestamp.type", "LogAppendTime"),
     ("min.insync.replicas", "2"),
 ];
+/// Whom, as the tool wants it, and how much.
+const QUOTAS: [(&[&str], &str); 4] = [
+    (&["--entity-type", "users", "--entity-name", "alice"], "producer_byte_rate=1048576"),
+    (&["--entity-type", "clients", "--entity-default"], "producer_byte_rate=99999999"),
+    (
+        &["--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients", "--entity-name", "app"],
+        "consumer_byte_rate=2097152",
+    ),
+    (&["--entity-type", "ips", "--entity-name", "10.0.0.1"], "connection_creation_rate=50"),
+];
 const TOPICS: [&str; 3] = ["bare", "made", "stamped"];
 const RECORDS: i64 = 50;
 /// Retention is looked at every second there.
@@ -70,10 +80,14 @@ fn a_topic_has_at_its_new_broker_what_it_had_at_the_source_whoever_set_it() {
         oracle.create(&boot, topic, 1, &config);
         oracle.produce(&boot, topic, json!({"count": RECORDS, "perBatch": 10}));
     }
+    has_limits(&source);
     let site = Site::new(scratch.path().join("site"));
     let house = House::up(&site);
-    site.mirror_with("dr", &boot, &TOPICS, &[]);
-    site.cli(&["mirrors", "sync", "dr", "--what", "configs"]).done();
+    // Asked for by hand only, so that what would be taken over is still to be seen.
+    site.mirror_with("dr", &boot, &TOPICS, &["mirror.sync.quotas.interval.ms=0"]);
+    let dry = site.cli(&["mirrors", "sync", "dr", "--what", "quotas", "--dry-run", "--json"]).done();
+    assert!(dry.contains("client-id=<default>") && dry.contains("producer_byte_rate"), "{dry}");
+    site.cli(&["mirrors", "sync", "dr", "--what", "configs", "--what", "quotas"]).done();
     until("the mirror has everything", LIMIT, || {
         let described = site.ask(&["mirrors", "describe", "dr"]);
         let topics = described[0]["topics"].as_array().cloned().unwrap_or_default();
@@ -84,7 +98,7 @@ fn a_topic_has_at_its_new_broker_what_it_had_at_the_source_whoever_set_it() {
             Err(described.to_string())
         }
     });
-    let wanted = settings(&source);
+    let (wanted, limits) = (settings(&source), quotas(&source));
     source.stop();
 
     let node = Broker::prepare(with("node", &AT_NODE).unformatted());
@@ -96,12 +110,14 @@ fn a_topic_has_at_its_new_broker_what_it_had_at_the_source_whoever_set_it() {
     let expected = json!({"name": "retention.ms", "value": "172800000", "insteadOf": "1000", "topics": 2,
         "from": "the source broker's default"});
     assert_eq!(*retention, expected, "{judged}");
+    let warned = judged["warnings"].as_array().into_iter().flatten();
+    assert!(warned.clone().any(|found| found["what"].as_str().is_some_and(|what| what.contains("bob"))), "{judged}");
     let report = site.cli(&[&promote[..], &["--start", "--start-command", &start]].concat()).json();
     let broker = Started::by(&report);
     assert_eq!(report["checked"]["ok"], true, "{report}");
     assert_eq!(report["topics"][0]["carried"]["retention.ms"]["value"], "172800000", "{report}");
 
-    assert_eq!(settings(&node), wanted);
+    assert_eq!((settings(&node), quotas(&node)), (wanted, limits));
     sleep(RETENTION_TIME);
     for topic in TOPICS {
         assert_eq!(oracle.offsets(&node.address(), topic), [(0, RECORDS, RECORDS)], "{topic}");
@@ -110,6 +126,34 @@ fn a_topic_has_at_its_new_broker_what_it_had_at_the_source_whoever_set_it() {
     }
     broker.stop();
     house.down();
+}
+
+/// The source holds clients to [`QUOTAS`], and a user has a password.
+fn has_limits(source: &Broker) {
+    for (entity, quota) in QUOTAS {
+        let _made = source.tool("configs", &[&["--alter", "--add-config", quota][..], entity].concat());
+    }
+    let password = [
+        "--alter",
+        "--add-config",
+        "SCRAM-SHA-512=[password=secret]",
+        "--entity-type",
+        "users",
+        "--entity-name",
+        "bob",
+    ];
+    let _made = source.tool("configs", &password);
+}
+
+/// The quotas of [`QUOTAS`] as stock Kafka's own tool tells them.
+fn quotas(broker: &Broker) -> Vec<String> {
+    let of = |(entity, quota): (&[&str], &str)| {
+        let told = broker.tool("configs", &[&["--describe"][..], entity].concat());
+        let key = quota.split('=').next().unwrap_or_default();
+        assert!(told.contains(key), "{told}");
+        told
+    };
+    QUOTAS.into_iter().map(of).collect()
 }
 
 /// What the settings of the topics come to, as stock Kafka's own tool tells.

@@ -9,8 +9,9 @@ use twinlog_proto::messages::state_log::{
     ACL, AclKey, AclValue, GIVEN_ACL, GROUP_OFFSETS, GivenAclKey, GivenAclValue, GroupOffsetsKey, GroupOffsetsValue,
     HAND_OVER, HOST_PARTITION, HandOverKey, HandOverValue, HostPartitionKey, HostPartitionValue, LAST_MIRROR_EPOCHS,
     LastMirrorEpochsKey, LastMirrorEpochsValue, MIRROR, MIRROR_PARTITION_STATE, MIRROR_TOPIC, MirrorKey,
-    MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, TOPIC_CONFIGS,
-    TopicConfigEntry, TopicConfigsKey, TopicConfigsValue,
+    MirrorPartitionStateKey, MirrorPartitionStateValue, MirrorTopicKey, MirrorTopicValue, MirrorValue, QUOTAS,
+    QuotaEntity, QuotaEntry, QuotasKey, QuotasValue, TOPIC_CONFIGS, TopicConfigEntry, TopicConfigsKey,
+    TopicConfigsValue,
 };
 use twinlog_proto::mirror_state::MirrorState;
 use twinlog_proto::reader::Reader;
@@ -82,6 +83,10 @@ fn decoded(key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<Field>>, Decod
             let key = json!({ "mirror": mirror_name, "topic": topic_name });
             let to = |HandOverValue { handed_over_to }| json!({ "handedOverTo": handed_over_to });
             ("HandOver", key, valued(value, to)?)
+        }
+        QUOTAS => {
+            let QuotasKey { mirror_name } = whole(reader)?;
+            ("Quotas", json!({ "mirror": mirror_name }), valued(value, quotas)?)
         }
         _ => return Ok(None),
     };
@@ -173,6 +178,16 @@ fn topic(value: MirrorTopicValue) -> Value {
         "compacted": value.compacted,
         "maxCompactionLagMs": value.max_compaction_lag_ms,
     })
+}
+
+fn quotas(value: QuotasValue) -> Value {
+    let whom = |entity: Vec<QuotaEntity>| {
+        let parts = entity.into_iter().map(|part| (part.entity_type, json!(part.entity_name)));
+        parts.collect::<serde_json::Map<_, _>>()
+    };
+    let quota = |entry: QuotaEntry| json!({ "entity": whom(entry.entity), "key": entry.key, "value": entry.value });
+    let quotas: Vec<Value> = value.quotas.into_iter().map(quota).collect();
+    json!({ "quotas": quotas, "scramUsers": value.scram_users })
 }
 
 fn configs(value: TopicConfigsValue) -> Value {

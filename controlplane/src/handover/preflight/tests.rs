@@ -71,6 +71,9 @@ pub(in crate::handover) fn facts() -> Facts {
         topics: vec![topic],
         left: Vec::new(),
         acls: Vec::new(),
+        quotas: Vec::new(),
+        quotas_known: true,
+        scram_users: Vec::new(),
         resolution: Ok(Resolution { highest_producer_id: -1, ..Resolution::default() }),
         node: Node {
             properties: "/etc/s.properties".into(),
@@ -262,6 +265,21 @@ fn offsets_of_groups_that_will_not_be_compared_are_told() {
         judged.warnings.iter().any(|found| found.what.contains("not compared"))
     };
     assert!(is_told(true) && !is_told(false));
+}
+
+#[test]
+fn users_whose_passwords_do_not_come_along_are_named() {
+    let judged = judged(|facts| facts.scram_users = vec!["alice".into(), "bob".into()]);
+    assert!(judged.warnings.iter().any(|found| found.what.contains("alice, bob")), "{:?}", judged.warnings);
+}
+
+#[test]
+fn quotas_that_nobody_asked_for_are_told() {
+    let is_told = |known| {
+        let judged = judged(|facts| facts.quotas_known = known);
+        judged.warnings.iter().any(|found| found.what.contains("quotas of clients"))
+    };
+    assert!(is_told(false) && !is_told(true));
 }
 
 #[test]

@@ -48,6 +48,13 @@ pub(super) fn judge(facts: &Facts, blockers: &mut Vec<Finding>, warnings: &mut V
         ));
     }
     warnings.extend(retention_not_known(&facts.topics));
+    warnings.extend(passwords(&facts.scram_users));
+    if !facts.quotas_known {
+        warnings.push(Finding::new(
+            "the source's quotas of clients and its SCRAM users are not known: the node has no quotas",
+            "let them be synced while the source answers (`twinlog mirrors sync MIRROR --what quotas`), or set them at the node by hand",
+        ));
+    }
     if !facts.left.is_empty() {
         warnings.push(Finding::new(
             format!("{} topics of the mirror stay with it: {}", facts.left.len(), few(&facts.left)),
@@ -77,6 +84,16 @@ fn internal_topics(facts: &Facts, warnings: &mut Vec<Finding>) {
             "give --release 4.2 or later for a node that nobody formatted, or run `kafka-features upgrade --release-version 4.2` against it after the start",
         ));
     }
+}
+
+/// A source tells who has a password, and never what it is checked by.
+fn passwords(users: &[String]) -> Option<Finding> {
+    (!users.is_empty()).then(|| {
+        Finding::new(
+            format!("the SCRAM passwords of {} users do not come along: {}", users.len(), few(users)),
+            "set them at the node after its start, with `kafka-configs --alter --add-config 'SCRAM-SHA-512=[password=...]' --entity-type users --entity-name USER`",
+        )
+    })
 }
 
 /// What is said of topics whose source was never asked.

@@ -1,13 +1,14 @@
 //! pure: the facts that build a mirror and its topics, in an order in which each finds what it is about.
 
 use super::{Mirror, MirrorFacts, StateRecord, Topic};
+use crate::mirror::quotas::Quotas;
 
 impl Mirror {
     /// One that has nothing yet.
     #[must_use]
     pub fn new(facts: MirrorFacts) -> Self {
-        let (topics, given_acls, group_offsets) = Default::default();
-        Self { facts, topics, given_acls, group_offsets }
+        let (topics, given_acls, group_offsets, quotas) = Default::default();
+        Self { facts, topics, given_acls, group_offsets, quotas }
     }
 
     pub(super) fn records<'a>(&'a self, name: &'a str) -> impl Iterator<Item = StateRecord> + 'a {
@@ -26,7 +27,9 @@ impl Mirror {
             topic: topic.clone(),
             offsets: Some(offsets.clone()),
         });
-        std::iter::once(own).chain(given).chain(groups).chain(topics)
+        let known = (*self.quotas != Quotas::default())
+            .then(|| StateRecord::Quotas { mirror: name.to_owned(), quotas: Some(self.quotas.as_ref().clone()) });
+        std::iter::once(own).chain(given).chain(groups).chain(known).chain(topics)
     }
 }
 
