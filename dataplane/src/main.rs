@@ -68,7 +68,7 @@ enum Surgery {
         #[arg(long, value_name = "N", value_delimiter = ',')]
         lock_fd: Vec<i32>,
     },
-    /// Copy partitions that are being mirrored, as a plan of `twinlog drill` says; changes nothing of them.
+    /// Copy partitions that are being written to, as a plan of `twinlog drill` or `twinlog reclaim` says; changes nothing of them.
     Clone {
         /// The plan.
         plan: PathBuf,

@@ -1,7 +1,8 @@
 //! A pass proves: a mirror that was handed over to a stock broker, which was written to meanwhile (plainly, in transactions, one of them left
 //! open), is taken back with one command after that broker was stopped or killed: what it wrote is listed, saved and thrown away, what was
 //! mirrored stays as it is and is not fetched again, mirroring goes on until the copy is the source's bytes, and it can be handed over
-//! again, with leader epochs above all that clients have seen.
+//! again, with leader epochs above all that clients have seen. From a broker that runs copies are taken: it goes on serving and being written
+//! to, its closed files stay as they are, and the mirror goes on in the copies.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -126,6 +127,22 @@ impl World {
         topics.iter().flat_map(of).collect()
     }
 
+    /// The files of closed segments at the broker, by path.
+    fn closed_at(&self, node: &Broker) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        for (topic, partitions) in TOPICS {
+            for partition in 0..partitions {
+                let log = Log::read(&node.partition_dir(topic, partition)).expect("a log");
+                for segment in log.segments.iter().rev().skip(1) {
+                    for path in ["log", "index", "timeindex"].map(|kind| segment.path.with_extension(kind)) {
+                        all.insert(path.clone(), std::fs::read(path).expect("a file"));
+                    }
+                }
+            }
+        }
+        all
+    }
+
     /// Every segment of the topics in `dir` but the last of each partition.
     fn closed(&self, dir: impl Fn(&str, i32) -> PathBuf) -> BTreeMap<String, Stamp> {
         let mut all = BTreeMap::new();
@@ -167,7 +184,6 @@ impl World {
         let extents = copy::extents(&mut self.oracle, &self.boot, &TOPICS.map(|(name, _)| name));
         copy::same_bytes(&self.source, &self.site.data(), &extents).expect("the source's bytes");
         let after = self.ours();
-        assert!(before.len() > 5, "several closed segments: {before:?}");
         for (segment, stamp) in before {
             assert_eq!(after.get(segment), Some(stamp), "{segment} was written again");
         }
@@ -184,6 +200,7 @@ fn what_a_stopped_broker_wrote_is_thrown_away_and_mirroring_goes_on_where_it_end
     let _turn = place::turn();
     let mut world = World::new("reclaim");
     let before = world.ours();
+    assert!(before.len() > 5, "several closed segments: {before:?}");
     let mut node = world.promote("first");
     let boot = node.address();
     world.write_to(&boot);
@@ -255,5 +272,58 @@ fn a_killed_broker_and_a_reclaim_that_is_killed_at_every_step_end_in_the_sources
     });
     world.start_again();
     world.is_the_sources(&before);
+    world.house.down();
+}
+
+#[test]
+fn a_broker_that_runs_keeps_its_directories_and_the_mirror_goes_on_in_copies() {
+    let _turn = place::turn();
+    let mut world = World::new("reclaim-clone");
+    let whole: u64 = world.ours().values().map(|(_, bytes, ..)| bytes).sum();
+    let mut node = world.promote("first");
+    let boot = node.address();
+    world.write_to(&boot);
+    world.source_gets(OLD + 500_000, 40);
+    let more = json!({"do": "stream-start", "name": "on", "boot": boot, "topic": "plain", "partitions": 2, "perBatch": 5, "pauseMs": 20});
+    world.oracle.ask(&more);
+    let refused = world.reclaim(&node, &[]).refused();
+    assert!(refused.contains(".lock") && refused.contains("--clone"), "{refused}");
+    let (before, clone) = (world.closed_at(&node), ["--clone"]);
+    assert!(before.len() > 9, "{:?}", before.keys());
+    let looked: Value =
+        serde_json::from_str(&world.reclaim(&node, &["--clone", "--dry-run", "--json"]).done()).expect("JSON");
+    assert_eq!((&looked["blockers"], records(&looked, "paid")), (&json!([]), 20), "{looked}");
+    assert!(
+        records(&looked, "plain") > 40 && looked["warnings"].to_string().contains("stay at the broker"),
+        "{looked}"
+    );
+    for step in ["begun", "cloned", "unmarked", "moved", "returned"] {
+        for at in [format!("reclaim-{step}-done"), format!("reclaim-{step}")] {
+            let words = world.command("reclaim", "--from", &node, &clone);
+            let ran = twinlog_until(&at, &words.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(ran.code, -1, "{at}: {ran:?}");
+        }
+    }
+    let fetched = world.site.metric("twinlog_core_mirrored_bytes_total");
+    let done = world.reclaim(&node, &clone).done();
+    assert!(done.contains("of the broker stay there") && done.contains("still leads"), "{done}");
+    assert!(!world.site.data().join(".twinlog-reclaim-dr").exists());
+    world.start_again();
+    world.is_the_sources(&BTreeMap::new());
+    let fetched = world.site.metric("twinlog_core_mirrored_bytes_total") - fetched;
+    assert!(fetched < whole as f64, "{fetched} bytes were fetched, the copy had {whole}");
+
+    // The broker has served all along, and what it had is as it was: by its files, and once it was killed and has recovered them.
+    let acknowledged =
+        world.oracle.ask(&json!({"do": "stream-stop", "name": "on"}))["records"].as_i64().expect("a number");
+    node.kill();
+    node.resume();
+    let seen = world.oracle.read(&boot, &["plain"], "read_committed");
+    assert_eq!(seen.iter().map(|seen| seen.count).sum::<i64>(), 200 + 40 + acknowledged);
+    let after = world.closed_at(&node);
+    before.iter().for_each(|(path, bytes)| assert!(after.get(path) == Some(bytes), "{} was changed", path.display()));
+    world.source_gets(OLD + 800_000, 40);
+    world.is_the_sources(&BTreeMap::new());
+    node.stop();
     world.house.down();
 }

@@ -1,4 +1,4 @@
-//! `twinlog reclaim`: takes topics back from the stopped broker that they were handed over to, or says what that would throw away.
+//! `twinlog reclaim`: takes topics back from the broker that they were handed over to, or says what that would throw away.
 
 use super::args::Reclaim as Args;
 use super::promote::turn;
@@ -9,6 +9,7 @@ use crate::handover::journal::{Journal, Step as HandedOver};
 use crate::handover::reclaim::progress::{Reclaim, Step, Taken};
 use crate::handover::reclaim::{self, Begun, Order, Preflight, Reclaiming};
 use crate::steps;
+use std::path::Path;
 use std::process::ExitCode;
 use twinlog_proto::storage::names;
 
@@ -32,6 +33,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         lmo_from: args.lmo_from.clone(),
         allow_empty: args.allow_empty,
         from_scratch: args.from_scratch,
+        clone: args.clone,
     };
     let json = args.ask.json;
     let _turn = turn(&order.state, &order.mirror)?;
@@ -76,7 +78,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         },
     };
     if !json && let Some(reclaim) = &under.journal.reclaim {
-        list(&reclaim.partitions)?;
+        list(&reclaim.partitions, !reclaim.stages.is_empty())?;
     }
     let done = under.finish(&mut say)?;
     said?;
@@ -108,8 +110,15 @@ fn done_before(order: &Order) -> Result<Option<Reclaim>, Failure> {
     let from = crate::handover::promote::absolute(&order.from)?;
     // A node of the other side may be taken back, promoted into and taken back again.
     let is_gone = |taken: &Taken| !taken.log_dir.join(names::partition_dir(&taken.topic, taken.partition)).is_dir();
-    let is_done =
-        |done: &Reclaim| done.from == from && done.lmo_from == order.lmo_from && done.partitions.iter().all(is_gone);
+    // Copies leave the directories at the broker: that they are the mirror's now tells.
+    let is_ours = |stage: &Path, taken: &Taken| {
+        stage.parent().is_some_and(|data| data.join(names::partition_dir(&taken.topic, taken.partition)).is_dir())
+    };
+    let is_taken = |done: &Reclaim| match done.stages.as_slice() {
+        [] => done.partitions.iter().all(is_gone),
+        stages => order.clone && done.partitions.iter().all(|taken| stages.iter().any(|stage| is_ours(stage, taken))),
+    };
+    let is_done = |done: &Reclaim| done.from == from && done.lmo_from == order.lmo_from && is_taken(done);
     Ok(done.filter(is_done))
 }
 
@@ -123,18 +132,21 @@ fn finish(mirror: &str, done: &Reclaim, json: bool) -> Result<ExitCode, Failure>
         output::line(&format!("mirror them anew with: twinlog topics start {mirror} --from-scratch --topic {names}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (records, bytes) = done.thrown();
-    let partitions = done.partitions.len();
+    let (records, bytes) = done.behind();
+    let (partitions, bytes, is_cloned) = (done.partitions.len(), units::bytes(bytes), !done.stages.is_empty());
+    let became = if is_cloned { "stay there, with what its clients write from now on" } else { "are thrown away" };
     output::line(&format!(
-        "{partitions} partitions of mirror {mirror} are taken back; {records} records ({}) of the broker are thrown away",
-        units::bytes(bytes)
+        "{partitions} partitions of mirror {mirror} are taken back; {records} records ({bytes}) of the broker {became}"
     ))?;
     if let Some(dir) = &done.saved_aside {
         output::line(&format!("they are saved in {}", dir.display()))?;
     }
-    output::line(
-        "the node still takes itself for the leader of these topics: do not start it again before `twinlog promote` has laid it out anew",
-    )?;
+    output::line(match is_cloned {
+        true => "the broker still leads these topics: move its clients to the new leader, then delete the topics there",
+        false => {
+            "the node still takes itself for the leader of these topics: do not start it again before `twinlog promote` has laid it out anew"
+        }
+    })?;
     output::line(&format!(
         "mirror on with: twinlog topics start {mirror} --topic {}",
         done.topics().join(" --topic ")
@@ -146,7 +158,7 @@ fn show(judged: &Preflight, json: bool, dry_run: bool) -> Result<ExitCode, Failu
     if json {
         output::json(&judged)?;
     } else {
-        list(&judged.partitions)?;
+        list(&judged.partitions, judged.clone)?;
         for warning in &judged.warnings {
             output::line(&format!("warning: {}; {}", warning.what, warning.remedy))?;
         }
@@ -164,8 +176,8 @@ fn show(judged: &Preflight, json: bool, dry_run: bool) -> Result<ExitCode, Failu
     Err(Failure::new(what, format_args!("{}{more}", first.what), &first.remedy))
 }
 
-/// What is thrown away, partition by partition.
-fn list(partitions: &[Taken]) -> Result<(), Failure> {
+/// What is thrown away, or stays at the broker that copies are taken from, partition by partition.
+fn list(partitions: &[Taken], clone: bool) -> Result<(), Failure> {
     let row = |taken: &Taken| {
         vec![
             format!("{}-{}", taken.topic, taken.partition),
@@ -178,6 +190,7 @@ fn list(partitions: &[Taken]) -> Result<(), Failure> {
         ]
     };
     let rows: Vec<Vec<String>> = partitions.iter().map(row).collect();
-    let heads = ["PARTITION", "#START", "#CUT AT", "#END", "#THROWN AWAY", "#BYTES", "EPOCHS"];
+    let records = if clone { "#STAY THERE" } else { "#THROWN AWAY" };
+    let heads = ["PARTITION", "#START", "#CUT AT", "#END", records, "#BYTES", "EPOCHS"];
     output::table(&heads, &rows)
 }

@@ -3,7 +3,9 @@
 //!
 //! Everything is looked at and judged before anything is changed; the broker's log directories are locked from then to the end.
 
+mod beyond;
 mod broker_files;
+mod clones;
 mod keep;
 mod look;
 mod other_side;
@@ -14,7 +16,7 @@ use crate::clock::now_ms;
 use crate::failure::Failure;
 use crate::files;
 use crate::handover::journal::{self, Journal, Topic};
-use crate::handover::locks::{LockError, Locks};
+use crate::handover::locks::Locks;
 use crate::handover::past_epochs;
 use crate::handover::preflight::Finding;
 use crate::handover::promote::{Say, absolute};
@@ -24,9 +26,8 @@ pub use keep::report_path;
 use look::Look;
 use progress::{Reclaim, Step, Taken};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use twinlog_proto::handover::plan::{HandOverPlan, HandOverResult};
+use twinlog_proto::handover::plan::HandOverPlan;
 use twinlog_proto::messages::record_hand_over::RecordHandOverRequest;
 use twinlog_proto::storage::names;
 
@@ -51,6 +52,8 @@ pub struct Order {
     pub allow_empty: bool,
     /// The directories of the topics stay with the broker: what was mirrored is given up.
     pub from_scratch: bool,
+    /// The directories of the topics stay with the broker, which may run: copies are taken.
+    pub clone: bool,
 }
 
 /// The judgement.
@@ -65,6 +68,8 @@ pub struct Preflight {
     pub handed_over_to: String,
     /// By whose last mirrored offsets they are cut; `None`: by our own.
     pub lmo_from: Option<String>,
+    /// Copies are taken: what lies behind the cut stays at the broker, and is not thrown away.
+    pub clone: bool,
     /// What keeps the topics from being taken back.
     pub blockers: Vec<Finding>,
     /// What a person should know.
@@ -110,7 +115,7 @@ impl Reclaiming {
                 "end that first: run the same command with that file",
             ));
         }
-        let locks = lock(&log_dirs)?;
+        let locks = keep::lock(&log_dirs)?;
         Ok(Self { order, journal, locks })
     }
 
@@ -121,8 +126,10 @@ impl Reclaiming {
     /// When something cannot be looked at, or the journal cannot be written.
     pub fn begin(order: Order, journal: Option<Journal>, dry_run: bool, say: Say<'_>) -> Result<Begun, Failure> {
         let node = look::node(&order)?;
-        let log_dirs: Vec<PathBuf> = node.directories().map(Path::to_owned).collect();
-        let locks = lock(&log_dirs)?;
+        // Beside a broker that runs nothing is locked, and nothing of its own is changed.
+        let own = node.directories().filter(|_| !order.clone);
+        let log_dirs: Vec<PathBuf> = own.map(Path::to_owned).collect();
+        let locks = keep::lock(&log_dirs)?;
         let mut blockers = Vec::new();
         let peer = match &order.lmo_from {
             Some(address) => Some(other_side::ask(&order, address, &node, &mut blockers)?),
@@ -140,11 +147,9 @@ impl Reclaiming {
             from: absolute(&order.from)?,
             handed_over_to: journal.handed_over_to.clone(),
             lmo_from: order.lmo_from.clone(),
+            clone: order.clone,
             blockers,
-            warnings: Vec::new(),
-            partitions: Vec::new(),
-            records: 0,
-            bytes: 0,
+            ..Preflight::default()
         };
         if order.from_scratch {
             return Self::give_up(order, journal, locks, judged, log_dirs, dry_run);
@@ -164,8 +169,7 @@ impl Reclaiming {
         };
         if judged.blockers.is_empty() {
             say("reading what the broker left");
-            surgeon::write_plan(&plan_path(&order), &plan)?;
-            beyond(&mut judged, &mut plan, &surgeon::operate(&plan_path(&order), &locks)?);
+            beyond::read(&order, &locks, &mut judged, &mut plan)?;
             keep::space_aside(&order, &mut judged)?;
             if let Some(peer) = &peer {
                 other_side::judge(&order, peer, &journal, &mut judged)?;
@@ -177,10 +181,12 @@ impl Reclaiming {
         judged.warnings.iter().for_each(|warning| say(&format!("warning: {}; {}", warning.what, warning.remedy)));
         (plan.dry_run, plan.find_cut) = (false, false);
         let saved_aside = order.save_aside.as_deref().map(keep::make_aside).transpose()?;
+        let stages = if order.clone { clones::stages(&order.mirror, &mut plan) } else { Vec::new() };
         plan.save_directory = saved_aside.as_deref().map(|dir| dir.display().to_string()).unwrap_or_default();
         surgeon::write_plan(&plan_path(&order), &plan)?;
         past_epochs::raise(&order.state, &order.mirror, &keep::epochs(&journal, &judged.partitions, &plan.partitions))?;
-        let reclaim = Reclaim { saved_aside, partitions: judged.partitions, ..begun(&order, judged.from, log_dirs)? };
+        let reclaim =
+            Reclaim { saved_aside, stages, partitions: judged.partitions, ..begun(&order, judged.from, log_dirs)? };
         Self::under(order, journal, locks, reclaim)
     }
 
@@ -217,6 +223,7 @@ impl Reclaiming {
         while let Some(next) = self.reclaim()?.step.next() {
             match next {
                 Step::Begun => {}
+                Step::Cloned => self.take_copies(say)?,
                 Step::Registered => self.register()?,
                 Step::Unmarked => target::unmark_clean(&self.reclaim()?.log_dirs)?,
                 Step::Moved => {
@@ -227,7 +234,10 @@ impl Reclaiming {
                     }
                     self.mark_clean()?;
                 }
-                Step::Returned => self.give_back()?,
+                Step::Returned => {
+                    clones::remove(&self.reclaim()?.stages)?;
+                    self.give_back()?;
+                }
             }
             self.reach(next)?;
         }
@@ -332,6 +342,7 @@ fn begun(order: &Order, from: PathBuf, log_dirs: Vec<PathBuf>) -> Result<Reclaim
         clean_markers: keep::markers(&log_dirs)?,
         log_dirs,
         saved_aside: None,
+        stages: Vec::new(),
         partitions: Vec::new(),
         given_up: Vec::new(),
     })
@@ -352,41 +363,4 @@ fn choose<'j>(order: &Order, journal: &'j Journal) -> Result<Vec<&'j Topic>, Fai
     }
     let is_chosen = |topic: &&Topic| order.topics.is_empty() || order.topics.contains(&topic.topic);
     Ok(journal.topics.iter().filter(is_chosen).collect())
-}
-
-/// Locks the broker's log directories; no broker starts on them then.
-fn lock(log_dirs: &[PathBuf]) -> Result<Locks, Failure> {
-    if let Some(missing) = log_dirs.iter().find(|dir| !dir.is_dir()) {
-        return Err(Failure::new(
-            format_args!("the log directory {} is not there", missing.display()),
-            "nothing can be taken back from it",
-            "mount it, or give the properties file of the node that has the topics",
-        ));
-    }
-    Locks::take(log_dirs).map_err(|cause| {
-        let what = match &cause {
-            LockError::Taken { path } => format!("{} is in use", path.join(names::LOCK).display()),
-            LockError::System { .. } => "the broker's log directories cannot be locked".to_owned(),
-        };
-        Failure::new(what, cause, "stop the broker (SIGTERM) and wait until its process is gone")
-    })
-}
-
-/// Takes over what the data plane's program found behind the last mirrored offsets, and where those are when it looked for them.
-fn beyond(judged: &mut Preflight, plan: &mut HandOverPlan, found: &HandOverResult) {
-    let known: BTreeMap<(&str, i32), _> =
-        found.partitions.iter().map(|found| ((found.topic.as_str(), found.index), found)).collect();
-    for (taken, planned) in judged.partitions.iter_mut().zip(&mut plan.partitions) {
-        if let Some(found) = known.get(&(taken.topic.as_str(), taken.partition)) {
-            (taken.end_offset, taken.records) = (found.beyond_end_offset, found.beyond_records);
-            taken.bytes = found.beyond_bytes;
-            taken.epochs.clone_from(&found.beyond_epochs);
-            (taken.last_mirrored_offset, taken.last_mirror_epoch) = (found.cut_offset, found.cut_epoch);
-            taken.log_start_offset = taken.log_start_offset.min(found.cut_offset);
-            (planned.last_mirrored_offset, planned.last_mirror_epoch) = (found.cut_offset, found.cut_epoch);
-            planned.log_start_offset = taken.log_start_offset;
-        }
-    }
-    judged.records = judged.partitions.iter().map(|taken| taken.records).fold(0, i64::saturating_add);
-    judged.bytes = judged.partitions.iter().map(|taken| taken.bytes).fold(0, i64::saturating_add);
 }

@@ -30,7 +30,11 @@ pub fn list(directory: &Path) -> io::Result<Vec<Segment>> {
         let name = entry.file_name();
         let Some(file) = name.to_str().and_then(names::parse_file_name) else { continue };
         if file.kind == FileKind::Log && file.leftover.is_none() {
-            let meta = entry.metadata()?;
+            let meta = match entry.metadata() {
+                // A broker that runs has removed it.
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+                meta => meta?,
+            };
             segments.push(Segment { base_offset: file.offset, bytes: meta.len(), inode: meta.ino() });
         }
     }

@@ -2,24 +2,29 @@
 //!
 //! The plan is that of a hand-over: each partition is copied from its data directory into its log directory, up to the last mirrored
 //! offset, and finished there, so that `hand-over` finds it as a stopped partition. A data plane runs on the data directories meanwhile
-//! (`log/clone.rs`), so they are not locked, and nothing in them is changed. Started by `twinlog drill`, to which each log directory belongs.
+//! (`log/clone.rs`), so they are not locked, and nothing in them is changed. Started by `twinlog drill`, to which each log directory belongs,
+//! and by `twinlog reclaim --clone`, for which the data directories are those of a broker that runs. With the dry run of a reclaim it is
+//! only looked at what that broker has behind the cut.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use twinlog_proto::handover::plan::HandedPartition;
 use twinlog_proto::storage::names;
 
 use super::hand_over::{read, say};
 use super::job::Job;
+use super::reclaim::{self, Looked};
 use super::{SurgeryError, new_home, system};
 use crate::checkpoints::{self, Ends, LogKey};
 use crate::core::runtime;
 use crate::disk::uring::UringDisk;
-use crate::limits::{CLONE_BYTES_A_PARTITION, CLONE_FREE_BYTES_MIN};
+use crate::limits::{CLONE_BYTES_A_PARTITION, CLONE_FREE_BYTES_MIN, CLONE_PAUSE_MS, CLONE_TRIES_MAX};
 use crate::log::clone::{self, Cloned, Means};
 use crate::log::{LogHome, PartitionLog};
 
@@ -30,6 +35,11 @@ use crate::log::{LogHome, PartitionLog};
 pub fn run(path: &Path) -> Result<(), SurgeryError> {
     let plan = read(path)?;
     let jobs = Job::all(&plan).map_err(|why| SurgeryError::Plan { path: path.to_owned(), why })?;
+    if plan.dry_run {
+        let found = look(&jobs, plan.find_cut)?;
+        let told = jobs.iter().zip(&found).map(|(job, found)| reclaim::told(job, found.as_ref())).collect();
+        return say(&plan, told, |each| format!("{} records are behind the cut", each.beyond_records));
+    }
     let means = jobs.iter().map(means).collect::<Result<Vec<_>, _>>()?;
     room(&jobs, &means)?;
     let told = runtime::run(clone_all(&jobs, &means)).map_err(system("io_uring cannot be used"))??;
@@ -37,6 +47,18 @@ pub fn run(path: &Path) -> Result<(), SurgeryError> {
         true => "it changed again and again, or has no such end; there is no copy of it".to_owned(),
         false => format!("copied, log start {}, log end {}", each.log_start_offset, each.end_offset),
     })
+}
+
+/// Looks at logs of a broker that runs: what its cleaner or its retention replaces while it is looked at is looked at again.
+fn look(jobs: &[Job], find: bool) -> Result<Vec<Option<Looked>>, SurgeryError> {
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        match reclaim::look(jobs, find) {
+            Err(_) if tried < CLONE_TRIES_MAX => sleep(Duration::from_millis(CLONE_PAUSE_MS)),
+            found => return found,
+        }
+    }
 }
 
 fn means(job: &Job) -> Result<Means, SurgeryError> {

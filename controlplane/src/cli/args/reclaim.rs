@@ -10,7 +10,7 @@ pub struct Reclaim {
     /// The mirror.
     #[arg(value_parser = mirror_name)]
     pub mirror: String,
-    /// The server.properties of the node that has the topics; its broker must be stopped.
+    /// The server.properties of the node that has the topics; its broker must be stopped, unless --clone is given.
     #[arg(long, value_name = "FILE.properties")]
     pub from: PathBuf,
     /// Only this topic; may be given again [default: all].
@@ -29,6 +29,9 @@ pub struct Reclaim {
     /// Give up what was mirrored of these topics: their directories stay with the broker, and they can be started from scratch.
     #[arg(long, requires = "topic", conflicts_with_all = ["save_aside", "lmo_from"])]
     pub from_scratch: bool,
+    /// Take copies: the directories stay with the broker as they are, which may run and go on serving them.
+    #[arg(long, conflicts_with_all = ["save_aside", "from_scratch"])]
+    pub clone: bool,
     /// Only look, and list what would be thrown away; exit code 1 when something blocks.
     #[arg(long)]
     pub dry_run: bool,

@@ -1,10 +1,11 @@
-//! What outlives a reclaim: what is saved aside, the clean markers of the broker, the epochs that clients may have seen, the report.
+//! What a reclaim holds and what outlives it: the locks, what is saved aside, the clean markers of the broker, the epochs that clients may have seen, the report.
 
 use super::progress::{Reclaim, Taken};
 use super::{Order, Preflight};
 use crate::failure::Failure;
 use crate::files;
 use crate::handover::journal::{self, Journal};
+use crate::handover::locks::{LockError, Locks};
 use crate::handover::past_epochs::PastEpochs;
 use crate::handover::preflight::Finding;
 use crate::handover::promote::absolute;
@@ -18,6 +19,28 @@ use twinlog_proto::storage::names;
 
 /// A broker that starts and stops raises its epochs by so many beyond those that it wrote down.
 const EPOCHS_UNSEEN: i32 = 10;
+
+/// Locks the broker's log directories; no broker starts on them then.
+pub(super) fn lock(log_dirs: &[PathBuf]) -> Result<Locks, Failure> {
+    if let Some(missing) = log_dirs.iter().find(|dir| !dir.is_dir()) {
+        return Err(Failure::new(
+            format_args!("the log directory {} is not there", missing.display()),
+            "nothing can be taken back from it",
+            "mount it, or give the properties file of the node that has the topics",
+        ));
+    }
+    Locks::take(log_dirs).map_err(|cause| {
+        let what = match &cause {
+            LockError::Taken { path } => format!("{} is in use", path.join(names::LOCK).display()),
+            LockError::System { .. } => "the broker's log directories cannot be locked".to_owned(),
+        };
+        Failure::new(
+            what,
+            cause,
+            "stop the broker (SIGTERM) and wait until its process is gone, or take copies with --clone",
+        )
+    })
+}
 
 /// Room for what is saved aside.
 pub(super) fn space_aside(order: &Order, judged: &mut Preflight) -> Result<(), Failure> {

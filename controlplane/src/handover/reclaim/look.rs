@@ -1,4 +1,4 @@
-//! What a stopped broker left of the partitions that were handed over to it, compared with what the journal says. Changes nothing.
+//! What a broker has left of the partitions that were handed over to it, compared with what the journal says. Changes nothing.
 
 use super::peer::Cuts;
 use super::progress::Taken;
@@ -95,8 +95,10 @@ impl Look<'_> {
                 }
             }
         }
-        self.others(chosen);
-        self.space();
+        if !self.order.clone {
+            self.others(chosen);
+            self.space();
+        }
         Ok(())
     }
 
@@ -156,7 +158,9 @@ impl Look<'_> {
         let unreadable = |cause: io::Error| {
             Finding::new(format!("{} cannot be read: {cause}", dir.display()), "run this as the broker's user")
         };
-        rights(&dir, log_dir, &partition.from).map_err(unreadable)?.map_or(Ok(()), Err)?;
+        let found =
+            if self.order.clone { readable(&dir, &partition.from) } else { rights(&dir, log_dir, &partition.from) };
+        found.map_err(unreadable)?.map_or(Ok(()), Err)?;
         same_topic(&dir, &topic.topic_id, scratch)?;
         let own = (partition.last_mirrored_offset, partition.last_mirror_epoch);
         let told = self.cuts.and_then(|cuts| cuts.get(&(topic.topic.clone(), partition.partition)));
@@ -260,6 +264,26 @@ fn same_topic(dir: &Path, topic_id: &str, remedy: &str) -> Result<(), Finding> {
     }
     let id = id.unwrap_or_else(|| "none".to_owned());
     Err(Finding::new(format!("{} belongs to topic id {id}, not to {topic_id}", dir.display()), remedy))
+}
+
+/// Why the directory cannot be copied by this user for the data plane, while a broker may roll and remove files.
+fn readable(dir: &Path, data: &Path) -> io::Result<Option<Finding>> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let is_file = match fs::symlink_metadata(&path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+            meta => meta?.is_file(),
+        };
+        if !is_file {
+            let what = format!("{} is no file, which no broker leaves there", path.display());
+            return Ok(Some(Finding::new(what, "look what it is, and move it away")));
+        }
+    }
+    if rustix::fs::access(data, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok() {
+        return Ok(None);
+    }
+    let what = format!("{} cannot be written by this user", data.display());
+    Ok(Some(Finding::new(what, "run this as the user of `twinlog up`, or as root")))
 }
 
 /// Why the directory cannot be cut and renamed by this user for the data plane.

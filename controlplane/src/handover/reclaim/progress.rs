@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 journal_steps! {
     Begun = "reclaim-begun", "reclaim-begun-done", "It is decided what is taken back and where it is cut; nothing has changed.";
+    Cloned = "reclaim-cloned", "reclaim-cloned-done", "Copies are there of what stays with a broker that may run.";
     Registered = "reclaim-registered", "reclaim-registered-done", "The control plane knows topics that it never had as the node's.";
     Unmarked = "reclaim-unmarked", "reclaim-unmarked-done", "A broker that were started now would look at its logs before it uses them.";
     Moved = "reclaim-moved", "reclaim-moved-done", "The directories are cut and the mirror's again.";
@@ -26,12 +27,15 @@ pub struct Reclaim {
     /// The control plane by whose last mirrored offsets the topics are cut; `None`: by our own.
     #[serde(default)]
     pub lmo_from: Option<String>,
-    /// The log directories of the node; absolute.
+    /// The log directories of the node, which are locked; absolute. None when copies are taken.
     pub log_dirs: Vec<PathBuf>,
     /// The clean markers that were there, by log directory: they are put back, for the broker may have other partitions.
     pub clean_markers: BTreeMap<PathBuf, String>,
     /// Where that is saved which is thrown away.
     pub saved_aside: Option<PathBuf>,
+    /// The folders in the data directories where copies are made; none when the directories themselves are taken.
+    #[serde(default)]
+    pub stages: Vec<PathBuf>,
     /// The partitions.
     pub partitions: Vec<Taken>,
     /// Topics whose directories stay with the broker, to be mirrored from scratch.
@@ -51,17 +55,17 @@ pub struct Taken {
     pub log_dir: PathBuf,
     /// The first offset that stays.
     pub log_start_offset: i64,
-    /// Where mirroring ended: what lies at or above is thrown away.
+    /// Where mirroring ended: what lies at or above is thrown away, or left at the broker that copies are taken from.
     pub last_mirrored_offset: i64,
     /// The epoch of the last batch that stays; -1 for none.
     pub last_mirror_epoch: i32,
     /// The offset after the last whole batch at the broker.
     pub end_offset: i64,
-    /// Records that are thrown away, control records not counted.
+    /// Records there, control records not counted.
     pub records: i64,
-    /// Bytes that are thrown away.
+    /// Bytes there.
     pub bytes: i64,
-    /// The leader epochs of what is thrown away.
+    /// The leader epochs there.
     pub epochs: Vec<i32>,
 }
 
@@ -76,10 +80,15 @@ impl Reclaim {
         names
     }
 
-    /// Records and bytes that are thrown away.
+    /// Records and bytes behind the cut: thrown away, or left at the broker that copies are taken from.
     #[must_use]
-    pub fn thrown(&self) -> (i64, i64) {
-        let sum = |of: fn(&Taken) -> i64| self.partitions.iter().map(of).fold(0, i64::saturating_add);
-        (sum(|taken| taken.records), sum(|taken| taken.bytes))
+    pub fn behind(&self) -> (i64, i64) {
+        sums(&self.partitions)
     }
+}
+
+/// Records and bytes of these partitions behind their cuts.
+pub(super) fn sums(partitions: &[Taken]) -> (i64, i64) {
+    let sum = |of: fn(&Taken) -> i64| partitions.iter().map(of).fold(0, i64::saturating_add);
+    (sum(|taken| taken.records), sum(|taken| taken.bytes))
 }
