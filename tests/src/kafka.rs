@@ -148,6 +148,7 @@ impl Broker {
     fn java(&self) -> Vec<String> {
         let mut words =
             ["java", "-Xms128m", HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"].map(str::to_owned).to_vec();
+        words.extend(tools::class_archive(&self.spec.version));
         words.extend(["-Djava.awt.headless=true".to_owned(), tools::log4j("log4j2-broker.properties")]);
         words.extend(["-cp".to_owned(), class_path(&self.spec.version), "kafka.Kafka".to_owned()]);
         words

@@ -58,7 +58,8 @@ impl Oracle {
     fn start_with(options: &[&str], log: Stdio) -> Self {
         let classes = compiled();
         let mut command = java_tool(place::KAFKA_VERSION);
-        let path = format!("{}:{}", classes.display(), class_path(place::KAFKA_VERSION));
+        // The class archive holds for a path that begins with the jars.
+        let path = format!("{}:{}", class_path(place::KAFKA_VERSION), classes.display());
         command.env("CLASSPATH", "").arg("-cp").arg(path).args(options).arg("Oracle");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("java starts");

@@ -57,8 +57,14 @@ pub fn java_tool(version: &str) -> Command {
     command
         .args([HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"])
         .arg(log4j("log4j2-tools.properties"));
-    command.arg("-cp").arg(class_path(version));
+    command.args(class_archive(version)).arg("-cp").arg(class_path(version));
     command
+}
+
+/// The option that names the release's class archive, where `tests/setup/kafka` made one. Java leaves one that is not its own aside.
+pub(super) fn class_archive(version: &str) -> Option<String> {
+    let archive = place::jars(version).with_file_name("classes.jsa");
+    archive.exists().then(|| format!("-XX:SharedArchiveFile={}", archive.display()))
 }
 
 /// Class path of a release.
