@@ -98,8 +98,10 @@ fn adopted(mirror: &str, address: &str) -> Failure {
     Failure::new(
         format_args!("mirror {mirror} is not taken back"),
         format_args!("the broker at {address} has adopted its topics: it runs, and made topics of its own of copies"),
-        "delete the topics at the broker when what was written there is not wanted, then run `twinlog promote` with --adopt and --undo: \
-         mirroring goes on in the mirror's own files, which are whole",
+        format_args!(
+            "delete the topics at the broker when what was written there is not wanted, then run `twinlog promote {mirror} --adopt {address} \
+             --log-dir DIR --undo`: mirroring goes on in the mirror's own files, which are whole"
+        ),
     )
 }
 

@@ -170,7 +170,8 @@ impl Reclaiming {
         if judged.blockers.is_empty() {
             say("reading what the broker left");
             beyond::read(&order, &locks, &mut judged, &mut plan)?;
-            keep::space_aside(&order, &mut judged)?;
+            let own = plan.partitions.iter().flat_map(|planned| [&*planned.data_directory, &*planned.log_directory]);
+            keep::space_aside(&order, own, &mut judged)?;
             if let Some(peer) = &peer {
                 other_side::judge(&order, peer, &journal, &mut judged)?;
             }

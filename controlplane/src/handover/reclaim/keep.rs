@@ -10,7 +10,7 @@ use crate::handover::past_epochs::PastEpochs;
 use crate::handover::preflight::Finding;
 use crate::handover::promote::absolute;
 use crate::handover::target;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use twinlog_proto::handover::plan::PlannedPartition;
@@ -42,11 +42,16 @@ pub(super) fn lock(log_dirs: &[PathBuf]) -> Result<Locks, Failure> {
     })
 }
 
-/// Room for what is saved aside.
-pub(super) fn space_aside(order: &Order, judged: &mut Preflight) -> Result<(), Failure> {
+/// Room for what is saved aside, outside of the directories in `own`.
+pub(super) fn space_aside<'a>(
+    order: &Order,
+    own: impl Iterator<Item = &'a str>,
+    judged: &mut Preflight,
+) -> Result<(), Failure> {
     let Some(dir) = &order.save_aside else { return Ok(()) };
     let dir = absolute(dir)?;
     let nearest = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    elsewhere(&dir, nearest, own, judged);
     let free = rustix::fs::statvfs(nearest).map_err(|cause| {
         Failure::new(format_args!("{} cannot be looked at", nearest.display()), cause, "give another --save-aside")
     })?;
@@ -58,6 +63,19 @@ pub(super) fn space_aside(order: &Order, judged: &mut Preflight) -> Result<(), F
         ));
     }
     Ok(())
+}
+
+/// Partitions alone lie in data and log directories: no broker starts on another folder.
+fn elsewhere<'a>(dir: &Path, nearest: &Path, own: impl Iterator<Item = &'a str>, judged: &mut Preflight) {
+    let Ok(real) = fs::canonicalize(nearest) else { return };
+    let all: BTreeSet<&str> = own.collect();
+    let inside = all.into_iter().find(|own| fs::canonicalize(own).is_ok_and(|own| real.starts_with(own)));
+    if let Some(own) = inside {
+        judged.blockers.push(Finding::new(
+            format!("--save-aside {} is in {own}, where only partitions are", dir.display()),
+            "give a folder outside of the data directories and the broker's log directories",
+        ));
+    }
 }
 
 pub(super) fn make_aside(dir: &Path) -> Result<PathBuf, Failure> {

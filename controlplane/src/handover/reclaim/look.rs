@@ -153,7 +153,8 @@ impl Look<'_> {
         let dir = log_dir.join(&name);
         if data.exists() {
             let what = format!("both {} and {} are there", dir.display(), data.display());
-            return Err(Finding::new(what, "move the one away that is not the mirror's"));
+            let remedy = "move the one away that is not the mirror's; or, when the mirror has the topic already, name the others with --topic";
+            return Err(Finding::new(what, remedy));
         }
         let unreadable = |cause: io::Error| {
             Finding::new(format!("{} cannot be read: {cause}", dir.display()), "run this as the broker's user")

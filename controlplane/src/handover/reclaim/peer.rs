@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::handover::preflight::Finding;
-use crate::handover::{control, survey};
+use crate::handover::survey;
 use std::collections::BTreeMap;
 use twinlog_proto::api;
 use twinlog_proto::error_code::ErrorCode;
@@ -33,7 +33,7 @@ impl Peer {
     /// # Errors
     /// When it does not answer, is no control plane, or does not know the mirror.
     pub(super) fn ask(address: &str, mirror: &str) -> Result<Self, Failure> {
-        let mut client = control::connect(address)?;
+        let mut client = connect(address)?;
         if client.version_of(api::LAST_MIRRORED_OFFSETS)? < EPOCH_SINCE {
             return Err(Failure::new(
                 format_args!("{address} does not say where mirroring ended by leader epoch"),
@@ -85,6 +85,18 @@ impl Peer {
             }
         }
     }
+}
+
+/// As `control::connect`, of an address that another option gives.
+fn connect(address: &str) -> Result<Client, Failure> {
+    let connected = Client::connect(address).and_then(|client| client.need_mirrors().map(|()| client));
+    connected.map_err(|cause| {
+        Failure::new(
+            "the other side does not say where mirroring ended",
+            cause,
+            "give the address of the twinlog control plane there with --lmo-from, HOST:PORT, and look whether it runs",
+        )
+    })
 }
 
 fn cuts(client: &mut Client, mirror: &str, described: &DescribedMirror) -> Result<Cuts, Failure> {
