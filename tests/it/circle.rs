@@ -1,6 +1,6 @@
 //! A pass proves: after a hand-over from host A to host B, the node of A that was the source once gives its own directories to a mirror at
 //! A, cut where B's mirroring ended; what only A ever had is listed exactly and saved, nothing that is there is copied again, and the
-//! mirror goes on from B. And the whole circle, with clients that write all along: A to B, back to A on the same node, and to B again, each
+//! mirror goes on from B; a node that runs gives copies. And the whole circle, with clients that write all along: A to B, back to A on the same node, and to B again, each
 //! acknowledged record is there once and in order, ids are kept, leader epochs rise, and a group goes on.
 
 mod world;
@@ -53,6 +53,8 @@ fn a_killed_source_gives_its_directories_to_the_mirror_of_what_took_over_and_lis
     let boot_b = world.b.boot();
     world.plain(&boot_b, OLD + 900_000, 20);
     world.a.create(&boot_b);
+    let refused = world.a.reclaim(&["--lmo-from", &boot_b]).refused();
+    assert!(refused.contains("--lmo-from") && !refused.contains("--bootstrap-server"), "{refused}");
     let itself = world.a.site.listen.clone();
     let refused = world.a.reclaim(&["--lmo-from", &itself]).refused();
     assert!(refused.contains("as its source"), "{refused}");
@@ -64,6 +66,8 @@ fn a_killed_source_gives_its_directories_to_the_mirror_of_what_took_over_and_lis
     assert_eq!((records(&looked, "plain"), records(&looked, "paid")), (30, 20), "{looked}");
     let log_dir = world.a.broker.dir().join("data");
     let data = world.a.site.data();
+    let refused = world.a.reclaim(&[&lmo_from[..], &["--save-aside", &text(&data.join("aside"))]].concat()).refused();
+    assert!(refused.contains("--save-aside") && refused.contains("aside is in"), "{refused}");
     let aside = world.scratch.path().join("aside");
     let save = ["--save-aside", &text(&aside)].map(ToOwned::to_owned);
     let more = [&lmo_from[..], &save.each_ref().map(String::as_str)].concat();
@@ -100,6 +104,51 @@ fn a_killed_source_gives_its_directories_to_the_mirror_of_what_took_over_and_lis
     assert!(fetched < whole as f64, "{fetched} bytes were fetched, {whole} were there");
     let refused = world.a.promote_refused();
     assert!(refused.contains("topics of its own") || refused.contains("partitions of its own"), "{refused}");
+    world.b.broker.stop();
+    world.a.house.down();
+    world.b.house.down();
+}
+
+#[test]
+fn a_source_that_runs_gives_copies_of_some_topics_first_and_the_directories_of_the_others_once_it_is_stopped() {
+    let _turn = place::turn();
+    let mut world = World::new("circle-clone", &[(OTHER, 1)], |spec| spec);
+    world.b.promote();
+    let (boot_a, boot_b) = (world.a.boot(), world.b.boot());
+    // Clients that were not moved.
+    world.plain(&boot_a, OLD + 500_000, 30);
+    world.pay(&boot_a, "three", "commit");
+    world.plain(&boot_b, OLD + 900_000, 20);
+    world.a.create(&boot_b);
+    let from_b = world.b.site.listen.clone();
+    let some = ["--lmo-from", from_b.as_str(), "--topic", "plain"];
+    let refused = world.a.reclaim(&some).refused();
+    assert!(refused.contains(".lock") && refused.contains("--clone"), "{refused}");
+    let more = [&some[..], &["--clone"]].concat();
+    for step in ["begun", "cloned", "registered", "moved", "returned"] {
+        for at in [format!("reclaim-{step}-done"), format!("reclaim-{step}")] {
+            let words = world.a.words("reclaim", "--from", &more);
+            let ran = twinlog_until(&at, &words.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(ran.code, -1, "{at}: {ran:?}");
+        }
+    }
+    let done = world.a.reclaim(&more).done();
+    assert!(done.contains("2 partitions") && done.contains("30 records") && done.contains("stay there"), "{done}");
+    world.a.start("plain");
+    world.oracle.produce(&boot_a, "plain", json!({"partitions": 2, "count": 10}));
+    let seen = world.oracle.read(&boot_a, &["plain"], "read_committed");
+    assert_eq!(seen.iter().map(|seen| seen.count).sum::<i64>(), 200 + 30 + 10, "A serves on, with all of its own");
+
+    world.a.broker.stop();
+    let refused = world.a.reclaim(&["--lmo-from", &from_b]).refused();
+    assert!(refused.contains("both") && refused.contains("name the others with --topic"), "{refused}");
+    let rest = ["--lmo-from", from_b.as_str(), "--topic", "paid"];
+    let done = world.a.reclaim(&rest).done();
+    assert!(done.contains("1 partitions") && done.contains("20 records") && done.contains("thrown away"), "{done}");
+    world.a.start("paid");
+    world.is_a_copy(|world| &world.a, |world| &world.b);
+    let log_dir = world.a.broker.dir().join("data");
+    assert!(log_dir.join("plain-0").is_dir() && log_dir.join(format!("{OTHER}-0")).is_dir());
     world.b.broker.stop();
     world.a.house.down();
     world.b.house.down();

@@ -100,6 +100,11 @@ impl Host {
         self.site.cli(&start).done();
     }
 
+    /// Starts one of them.
+    pub(super) fn start(&self, topic: &str) {
+        self.site.cli(&["topics", "start", "dr", "--wait", "--timeout", "90s", "--topic", topic]).done();
+    }
+
     /// Settings of the topics come along: a node's own retention would remove records as old as these.
     pub(super) fn sync(&self) {
         self.site.cli(&["mirrors", "sync", "dr", "--what", "configs"]).done();
