@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use twinlog_tests::command::twinlog_until;
 use twinlog_tests::kafka::Spec;
 use twinlog_tests::kafka_log::Log;
 use twinlog_tests::place;
@@ -71,13 +70,7 @@ fn a_killed_source_gives_its_directories_to_the_mirror_of_what_took_over_and_lis
     let aside = world.scratch.path().join("aside");
     let save = ["--save-aside", &text(&aside)].map(ToOwned::to_owned);
     let more = [&lmo_from[..], &save.each_ref().map(String::as_str)].concat();
-    for step in ["begun", "registered", "unmarked", "moved", "returned"] {
-        for at in [format!("reclaim-{step}-done"), format!("reclaim-{step}")] {
-            let words = world.a.words("reclaim", "--from", &more);
-            let ran = twinlog_until(&at, &words.iter().map(String::as_str).collect::<Vec<_>>());
-            assert_eq!(ran.code, -1, "{at}: {ran:?}");
-        }
-    }
+    world.a.reclaim_killed(&["begun", "registered", "unmarked", "moved", "returned"], &more);
     let done = world.a.reclaim(&more).done();
     assert!(done.contains("are taken back; 50 records"), "{done}");
     let saved: usize = (0..2)
@@ -125,13 +118,7 @@ fn a_source_that_runs_gives_copies_of_some_topics_first_and_the_directories_of_t
     let refused = world.a.reclaim(&some).refused();
     assert!(refused.contains(".lock") && refused.contains("--clone"), "{refused}");
     let more = [&some[..], &["--clone"]].concat();
-    for step in ["begun", "cloned", "registered", "moved", "returned"] {
-        for at in [format!("reclaim-{step}-done"), format!("reclaim-{step}")] {
-            let words = world.a.words("reclaim", "--from", &more);
-            let ran = twinlog_until(&at, &words.iter().map(String::as_str).collect::<Vec<_>>());
-            assert_eq!(ran.code, -1, "{at}: {ran:?}");
-        }
-    }
+    world.a.reclaim_killed(&["begun", "cloned", "registered", "moved", "returned"], &more);
     let done = world.a.reclaim(&more).done();
     assert!(done.contains("2 partitions") && done.contains("30 records") && done.contains("stay there"), "{done}");
     world.a.start("plain");

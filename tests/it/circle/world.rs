@@ -49,7 +49,7 @@ impl Host {
     }
 
     /// Words of a hand-over or of the way back from it.
-    pub(super) fn words(&self, verb: &str, flag: &str, more: &[&str]) -> Vec<String> {
+    fn words(&self, verb: &str, flag: &str, more: &[&str]) -> Vec<String> {
         let (properties, state) = (text(&self.broker.dir().join("server.properties")), text(&self.site.state()));
         let fixed = [verb, "dr", flag, &properties, "--state", &state, "--bootstrap-server", &self.site.listen];
         fixed.iter().chain(more).map(|word| (*word).to_owned()).collect()
@@ -62,6 +62,17 @@ impl Host {
 
     pub(super) fn reclaim(&self, more: &[&str]) -> Ran {
         self.run("reclaim", "--from", more)
+    }
+
+    /// A reclaim that is killed at each of these steps, before and after it is written down, and run again.
+    pub(super) fn reclaim_killed(&self, steps: &[&str], more: &[&str]) {
+        for step in steps {
+            for at in [format!("reclaim-{step}-done"), format!("reclaim-{step}")] {
+                let words = self.words("reclaim", "--from", more);
+                let ran = twinlog_until(&at, &words.iter().map(String::as_str).collect::<Vec<_>>());
+                assert_eq!(ran.code, -1, "{at}: {ran:?}");
+            }
+        }
     }
 
     /// Hands over and starts the broker, which answers then.
