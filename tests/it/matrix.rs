@@ -1,6 +1,6 @@
 //! The fidelity matrix: what of a source is still there, and how, at the stock broker that took its mirror over; a row for each thing that
 //! may get lost, a column for each release and way to hand over. A pass proves: every cell is as expected, and as docs/fidelity.md says.
-//! `make test` runs two columns, `make matrix` all, and writes the document.
+//! `make test` runs four columns, `make matrix` all, and writes the document.
 
 mod afterwards;
 mod clients;
@@ -10,6 +10,7 @@ mod goes_on;
 mod rows;
 mod source;
 mod table;
+mod taker;
 mod world;
 
 use column::{COLUMNS, Cell, Column, ROWS, Row};
@@ -75,6 +76,16 @@ fn a_standby_of_the_newest_release_keeps_what_the_table_says() {
 #[test]
 fn a_standby_of_the_oldest_release_keeps_what_the_table_says() {
     holds("4.0.2 standby");
+}
+
+#[test]
+fn a_running_broker_of_the_newest_release_keeps_what_the_table_says() {
+    holds("4.4.0 adopt");
+}
+
+#[test]
+fn a_running_broker_of_the_oldest_release_keeps_what_the_table_says() {
+    holds("4.0.2 adopt");
 }
 
 #[test]

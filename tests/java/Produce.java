@@ -39,6 +39,12 @@ final class Produce {
         p.put("max.request.size", Integer.toString(batchBytes + (1 << 20)));
         p.put("buffer.memory", Integer.toString(Math.max(32 << 20, 3 * batchBytes)));
         p.put("delivery.timeout.ms", "120000");
+        if (ask.has("deliveryMs")) {                                     // Kafka wants linger and request time to fit into it
+            int third = ask.get("deliveryMs").asInt() / 3;
+            p.put("linger.ms", third);
+            p.put("request.timeout.ms", third);
+            p.put("delivery.timeout.ms", 3 * third);
+        }
         p.put("enable.idempotence", ask.path("idempotent").asText("true"));
         if (ask.has("txn")) {
             p.put("transactional.id", ask.get("txn").asText());
@@ -79,7 +85,7 @@ final class Produce {
     }
 
     // {topic, partitions|partition, count, perBatch, codec, idempotent, valueBytes, incompressible, keys, keyPrefix, mixed, nullKeys, seed, time, timeStep,
-    //  batchBytes, txn, end: commit|abort|open, keep: the name under which this producer goes on} -> [{partition, first, last}]
+    //  batchBytes, txn, end: commit|abort|open, deliveryMs, keep: the name under which this producer goes on} -> [{partition, first, last}]
     static JsonNode produce(JsonNode ask) throws Exception {
         String kept = ask.path("keep").asText("");
         boolean goesOn = KEPT.containsKey(kept);

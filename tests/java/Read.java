@@ -66,6 +66,7 @@ final class Read {
         p.put("auto.offset.reset", "none");
         p.put("enable.auto.commit", "false");
         p.put("fetch.max.bytes", "8388608");
+        p.put("fetch.max.wait.ms", "10");                                // the next topic waits for a fetch at the end of the last one
         p.put("default.api.timeout.ms", "30000");
         return new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 const HEADER_BYTES: usize = 61;
 /// Bytes of a batch before the field that its length counts from.
 const PREFIX_BYTES: usize = 12;
+/// Where the leader epoch stands in a batch.
+const LEADER_EPOCH: std::ops::Range<usize> = 12..16;
 
 /// One batch as it lies on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,6 +208,27 @@ pub struct Equal {
 /// # Errors
 /// The first difference.
 pub fn compare(source: &Log, mirror: &Log, from: i64, to: i64) -> Result<Equal, String> {
+    compare_as(source, mirror, from, to, |bytes| bytes)
+}
+
+/// [`compare`], where the mirror is to have leader epoch 0 in every batch; the checksum does not cover it.
+///
+/// # Errors
+/// The first difference.
+pub fn compare_restamped(source: &Log, mirror: &Log, from: i64, to: i64) -> Result<Equal, String> {
+    compare_as(source, mirror, from, to, |mut bytes| {
+        bytes[LEADER_EPOCH].fill(0);
+        bytes
+    })
+}
+
+fn compare_as(
+    source: &Log,
+    mirror: &Log,
+    from: i64,
+    to: i64,
+    wanted: impl Fn(Vec<u8>) -> Vec<u8>,
+) -> Result<Equal, String> {
     let (ours, theirs) = (mirror.located(from, to), source.located(from, to));
     let mut equal = Equal::default();
     for (at, (segment, batch)) in theirs.iter().enumerate() {
@@ -217,7 +240,7 @@ pub fn compare(source: &Log, mirror: &Log, from: i64, to: i64) -> Result<Equal, 
                 batch.last
             ));
         };
-        if segment.batch_bytes(batch)? != own_segment.batch_bytes(own)? {
+        if wanted(segment.batch_bytes(batch)?) != own_segment.batch_bytes(own)? {
             return Err(format!("{}: {own:?} differs from the source's {batch:?}", own_segment.path.display()));
         }
         equal.batches += 1;

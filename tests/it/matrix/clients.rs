@@ -88,9 +88,9 @@ pub(super) fn rules_and_quotas(oracle: &mut Oracle, boot: &str) {
 }
 
 /// A producer that lives on, idempotent or in transactions, writes a batch of ten to `steady`; their first offset. All it knows is
-/// an address that moves.
-pub(super) fn lives(oracle: &mut Oracle, name: &str, txn: Option<&str>) -> Result<i64, String> {
-    let mut ask = json!({"do": "produce", "boot": name, "topic": "steady", "count": 10, "perBatch": 10});
+/// an address that moves. It gives up after `delivery_ms`.
+pub(super) fn lives(oracle: &mut Oracle, name: &str, txn: Option<&str>, delivery_ms: u32) -> Result<i64, String> {
+    let mut ask = json!({"do": "produce", "boot": name, "topic": "steady", "count": 10, "perBatch": 10, "deliveryMs": delivery_ms});
     ask["keep"] = txn.unwrap_or("idempotent").into();
     if let Some(txn) = txn {
         (ask["txn"], ask["end"]) = (txn.into(), "commit".into());

@@ -2,30 +2,36 @@
 
 use std::fmt;
 
-/// How the topics are handed over. Another way is a variant here, its columns in [`COLUMNS`], an arm in `World::handed_over`, and what is
-/// expected of it.
+/// How the topics are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
     /// `twinlog promote --to`: into a node that is not running yet.
     Standby,
+    /// `twinlog promote --adopt`: to a broker that runs and has a topic of its own.
+    Adopt,
 }
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Column {
-    /// Release of the source and of the broker that takes over.
-    pub(super) release: &'static str,
     /// How.
     pub(super) mode: Mode,
+    /// Release of the source and of the broker that takes over.
+    pub(super) release: &'static str,
 }
 
 /// All columns, as the table has them.
-pub(super) const COLUMNS: [Column; 5] = [
+pub(super) const COLUMNS: [Column; 10] = [
     Column { release: "4.0.2", mode: Mode::Standby },
     Column { release: "4.1.2", mode: Mode::Standby },
     Column { release: "4.2.1", mode: Mode::Standby },
     Column { release: "4.3.1", mode: Mode::Standby },
     Column { release: "4.4.0", mode: Mode::Standby },
+    Column { release: "4.0.2", mode: Mode::Adopt },
+    Column { release: "4.1.2", mode: Mode::Adopt },
+    Column { release: "4.2.1", mode: Mode::Adopt },
+    Column { release: "4.3.1", mode: Mode::Adopt },
+    Column { release: "4.4.0", mode: Mode::Adopt },
 ];
 
 impl Column {
@@ -33,6 +39,7 @@ impl Column {
     pub(super) fn name(self) -> String {
         let mode = match self.mode {
             Mode::Standby => "standby",
+            Mode::Adopt => "adopt",
         };
         format!("{} {mode}", self.release)
     }

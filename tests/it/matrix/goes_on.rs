@@ -1,13 +1,16 @@
 //! Rows of clients that go on at the broker that took over, when the source is gone.
 
 use super::clients::{self, Group, joins, left_to_share, lives, shares};
-use super::column::{Cell, Row};
+use super::column::{Cell, Mode, Row};
 use super::source::{LIMIT, LIVING, PRODUCERS};
 use super::world::World;
 use serde_json::{Value, json};
 use std::path::Path;
 use twinlog_tests::kafka_log::{Batch, Log};
 use twinlog_tests::process::until;
+
+/// As the stock client tells a committed offset without a leader epoch.
+const NO_EPOCH: i64 = -1;
 
 /// Reads them.
 pub(super) fn read(world: &mut World) {
@@ -34,7 +37,7 @@ fn end(world: &World, folder: &str) -> Result<i64, String> {
 
 fn idempotent(world: &mut World) -> Result<Cell, String> {
     let name = world.source.name.address().to_owned();
-    let first = lives(&mut world.oracle, &name, None)?;
+    let first = lives(&mut world.oracle, &name, None, world.source.delivery_ms)?;
     let end = end(world, "steady-0")?;
     let was = batch(&world.source.broker.partition_dir("steady", 0), 0)?;
     let is = batch(&world.node.partition_dir("steady", 0), first)?;
@@ -49,15 +52,11 @@ fn idempotent(world: &mut World) -> Result<Cell, String> {
 fn transactional(world: &mut World) -> Result<Cell, String> {
     // The same process.
     let name = world.source.name.address().to_owned();
-    let first = lives(&mut world.oracle, &name, Some(LIVING))?;
-    let was = batch(&world.source.broker.partition_dir("steady", 0), 10)?;
-    let is = batch(&world.node.partition_dir("steady", 0), first)?;
-    until("the transaction is committed", LIMIT, || match world.oracle.offsets(&world.boot, "steady")[0] {
-        (_, end, stable) if end == stable => Ok(()),
-        offsets => Err(format!("start, end, stable: {offsets:?}")),
-    });
-    if is.producer_id != was.producer_id || !is.is_transactional() {
-        return Err(format!("{was:?}, then {is:?}"));
+    let living = lives(&mut world.oracle, &name, Some(LIVING), world.source.delivery_ms);
+    match world.column.mode {
+        Mode::Standby => goes_on_in_steady(world, living?)?,
+        Mode::Adopt if living.is_ok() => return Err("a coordinator that knows nothing of it let it go on".to_owned()),
+        Mode::Adopt => {}
     }
     // Another one, with the id whose transaction was open.
     let more = json!({"do": "produce", "boot": world.boot, "topic": "paid", "count": 20, "perBatch": 5, "txn": "three", "end": "commit"});
@@ -66,17 +65,37 @@ fn transactional(world: &mut World) -> Result<Cell, String> {
     let first = told[0]["first"].as_i64().ok_or_else(|| told.to_string())?;
     let was = batch(&world.source.broker.partition_dir("paid", 0), end - 1)?;
     let is = batch(&world.node.partition_dir("paid", 0), first)?;
-    if is.producer_id != was.producer_id || first <= end {
+    let same_id = is.producer_id == was.producer_id;
+    if same_id != (world.column.mode == Mode::Standby) || first <= end {
         return Err(format!("{was:?}, then {is:?}"));
     }
     if let Some(told) = world.also("transaction", json!({"topic": "paid", "txn": "three"}))? {
         let first = told[0].as_i64().ok_or_else(|| told.to_string())?;
         let now = batch(&world.node.partition_dir("paid", 0), first)?;
-        if now.producer_id != was.producer_id {
-            return Err(format!("librdkafka: {was:?}, then {now:?}"));
+        if now.producer_id != is.producer_id {
+            return Err(format!("librdkafka: {is:?}, then {now:?}"));
         }
     }
-    Ok(Cell::Kept)
+    Ok(match world.column.mode {
+        Mode::Standby => Cell::Kept,
+        Mode::Adopt => Cell::Changed(
+            "a producer that lives on fails and is to be started again; another process with the id commits, under a new producer id".to_owned(),
+        ),
+    })
+}
+
+/// The transaction of a producer that lives on, which begins at `first`, is committed under the producer id that it had.
+fn goes_on_in_steady(world: &mut World, first: i64) -> Result<(), String> {
+    let was = batch(&world.source.broker.partition_dir("steady", 0), 10)?;
+    let is = batch(&world.node.partition_dir("steady", 0), first)?;
+    until("the transaction is committed", LIMIT, || match world.oracle.offsets(&world.boot, "steady")[0] {
+        (_, end, stable) if end == stable => Ok(()),
+        offsets => Err(format!("start, end, stable: {offsets:?}")),
+    });
+    match is.producer_id == was.producer_id && is.is_transactional() {
+        true => Ok(()),
+        false => Err(format!("{was:?}, then {is:?}")),
+    }
 }
 
 /// The ids that a cluster gives out anew must not be those that wrote the mirrored records: what came from one would be taken for a
@@ -109,7 +128,11 @@ fn committed(offsets: &Value) -> Result<i64, String> {
 fn same_group(world: &mut World, at: usize) -> Result<Group, String> {
     let group = world.before.groups[at].clone();
     let is = clients::offsets(&mut world.oracle, &world.boot, group.id);
-    if is != group.offsets {
+    let mut wanted = group.offsets.clone();
+    if world.column.mode == Mode::Adopt {
+        wanted["grouped-0"][1] = NO_EPOCH.into();
+    }
+    if is != wanted {
         return Err(format!("{} stood at {}, stands at {is}", group.id, group.offsets));
     }
     begins(world, &group)?;
@@ -133,13 +156,24 @@ fn begins(world: &mut World, group: &Group) -> Result<(), String> {
 }
 
 fn group(world: &mut World, at: usize) -> Result<Cell, String> {
-    same_group(world, at).map(|_| Cell::Kept)
+    same_group(world, at).map(|_| stands(world))
+}
+
+/// A group that has its offset and note: the epochs of a running broker are not the source's.
+fn stands(world: &World) -> Cell {
+    match world.column.mode {
+        Mode::Standby => Cell::Kept,
+        Mode::Adopt => Cell::Changed("offset and note are kept, without the leader epoch".to_owned()),
+    }
 }
 
 fn share(world: &mut World) -> Result<Cell, String> {
     let Some(accepted) = world.before.accepted.clone() else {
         return Ok(Cell::Absent("share groups came with 4.2".to_owned()));
     };
+    if world.column.mode == Mode::Adopt {
+        return world.warned("share groups").map(Cell::Refused);
+    }
     let (left, boot) = (left_to_share(&accepted), world.boot.clone());
     let now = shares(&mut world.oracle, &boot, left.len() as i64, false)?;
     if now == left {
@@ -156,5 +190,5 @@ fn higher_epoch(world: &mut World) -> Result<Cell, String> {
     if epoch.is_none_or(|epoch| epoch <= 0) {
         return Err(format!("the group committed no higher epoch: {}", group.offsets));
     }
-    begins(world, &group).map(|()| Cell::Kept)
+    begins(world, &group).map(|()| stands(world))
 }

@@ -1,12 +1,12 @@
 //! Rows that are read before anybody writes to the broker that took over.
 
-use super::column::{Cell, Row};
+use super::column::{Cell, Mode, Row};
 use super::source::{LEVELS, TIERED, TRIMMED_AT, names, seen, settings_of};
 use super::world::World;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use twinlog_tests::kafka_log::{self, Log, compare};
+use twinlog_tests::kafka_log::{self, Log, compare, compare_restamped};
 
 /// Reads them.
 pub(super) fn read(world: &mut World) {
@@ -21,10 +21,7 @@ pub(super) fn read(world: &mut World) {
     world.found(Row::Aborted, |world| aborted(world, &now));
     world.found(Row::Open, open);
     world.found(Row::Configs, configs);
-    world.found(Row::Acls, |world| {
-        let is = world.oracle.try_ask(&json!({"do": "list-acls", "boot": world.boot}))?;
-        kept(&world.before.acls, &is)
-    });
+    world.found(Row::Acls, acls);
     world.found(Row::Quotas, quotas);
     world.found(Row::Tiered, tiered);
 }
@@ -69,13 +66,41 @@ fn batch_bytes(world: &mut World) -> Result<Cell, String> {
     for extent in &world.before.extents {
         let theirs = Log::read(&world.source.broker.partition_dir(&extent.topic, extent.partition))?;
         let ours = Log::read(&world.node.partition_dir(&extent.topic, extent.partition))?;
-        let equal = compare(&theirs, &ours, extent.start, extent.end).map_err(|why| format!("{extent:?}: {why}"))?;
-        batches += equal.batches;
+        let equal = match world.column.mode {
+            Mode::Standby => compare(&theirs, &ours, extent.start, extent.end),
+            Mode::Adopt => compare_restamped(&theirs, &ours, extent.start, extent.end),
+        };
+        batches += equal.map_err(|why| format!("{extent:?}: {why}"))?.batches;
     }
-    if batches > 40 { Ok(Cell::Kept) } else { Err(format!("only {batches} batches were compared")) }
+    match world.column.mode {
+        _ if batches <= 40 => Err(format!("only {batches} batches were compared")),
+        Mode::Standby => Ok(Cell::Kept),
+        Mode::Adopt => {
+            Ok(Cell::Changed("the leader epoch of each batch is 0, all other bytes are the same".to_owned()))
+        }
+    }
 }
 
 fn leader_epochs(world: &mut World, now: &Value) -> Result<Cell, String> {
+    match world.column.mode {
+        Mode::Standby => mirrored_epochs(world, now),
+        Mode::Adopt => {
+            let (was, is) = (fields(&world.before.seen, &["epochs"]), fields(now, &["epochs"]));
+            let zero = |epochs: &[Value]| {
+                epochs.iter().flat_map(|all| all.as_array().into_iter().flatten()).all(|e| e[0] == 0)
+            };
+            let rose = was.values().any(|epochs| !zero(epochs));
+            match rose && !is.is_empty() && is.values().all(|epochs| zero(epochs)) {
+                true => Ok(Cell::Changed(
+                    "0 for every record: the broker makes a new topic, which begins with epoch 0".to_owned(),
+                )),
+                false => Err(format!("were {was:?}, are {is:?}")),
+            }
+        }
+    }
+}
+
+fn mirrored_epochs(world: &mut World, now: &Value) -> Result<Cell, String> {
     same(&fields(&world.before.seen, &["epochs"]), &fields(now, &["epochs"]))?;
     let topics: Vec<&String> = world.before.ids.keys().collect();
     let told = world.oracle.ask(&json!({"do": "describe", "boot": world.boot, "topics": topics}));
@@ -113,13 +138,46 @@ fn topic_ids(world: &mut World) -> Result<Cell, String> {
     let told = world.oracle.ask(&json!({"do": "describe", "boot": world.boot, "topics": topics}));
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let is = told.as_array().into_iter().flatten().map(|t| (text(&t["topic"]), text(&t["id"]))).collect();
+    let wanted: &BTreeMap<String, String> = match world.column.mode {
+        Mode::Standby => &world.before.ids,
+        Mode::Adopt => &is,
+    };
     for extent in &world.before.extents {
         let own = kafka_log::topic_id(&world.node.partition_dir(&extent.topic, extent.partition))?;
-        if own != world.before.ids[&extent.topic] {
-            return Err(format!("{}/partition.metadata says {own}", extent.folder()));
+        if Some(&own) != wanted.get(&extent.topic) {
+            return Err(format!(
+                "{}/partition.metadata says {own}, {:?} was told",
+                extent.folder(),
+                wanted.get(&extent.topic)
+            ));
         }
     }
-    same(&world.before.ids, &is)
+    let new = is.iter().filter(|(topic, id)| world.before.ids.get(*topic) != Some(id)).count();
+    match world.column.mode {
+        Mode::Adopt if new == world.before.ids.len() => {
+            Ok(Cell::Changed("the broker's cluster gives new ones".to_owned()))
+        }
+        _ => same(&world.before.ids, &is),
+    }
+}
+
+/// A running broker gets the rules that are about the topics and their groups alone.
+fn acls(world: &mut World) -> Result<Cell, String> {
+    let is = world.oracle.try_ask(&json!({"do": "list-acls", "boot": world.boot}))?;
+    if world.column.mode == Mode::Standby {
+        return kept(&world.before.acls, &is);
+    }
+    let (was, is) = (rules(&world.before.acls), rules(&is));
+    let literal: BTreeSet<&String> = was.iter().filter(|rule| rule.contains("plain")).collect();
+    match literal.len() < was.len() && !literal.is_empty() && is.iter().collect::<BTreeSet<_>>() == literal {
+        true => Ok(Cell::Changed("those that name one of the topics or its groups; the others, prefixed and of other kinds, are told and left out".to_owned())),
+        false => Err(format!("were {was:?}, are {is:?}")),
+    }
+}
+
+/// Access rules, each as a text.
+fn rules(all: &Value) -> BTreeSet<String> {
+    all.as_array().into_iter().flatten().map(Value::to_string).collect()
 }
 
 fn timestamps(world: &mut World, now: &Value) -> Result<Cell, String> {
@@ -225,7 +283,10 @@ fn configs(world: &mut World) -> Result<Cell, String> {
 
 fn quotas(world: &mut World) -> Result<Cell, String> {
     let is = world.oracle.try_ask(&json!({"do": "quotas", "boot": world.boot}))?;
-    kept(&world.before.quotas, &is)
+    match world.column.mode {
+        Mode::Adopt if is == json!({}) => world.warned("quotas of clients").map(Cell::Refused),
+        _ => kept(&world.before.quotas, &is),
+    }
 }
 
 /// What was refused at first goes over as a local topic, with its settings.
@@ -234,7 +295,9 @@ fn tiered(world: &mut World) -> Result<Cell, String> {
     let is = world.oracle.try_ask(&json!({"do": "read", "boot": world.boot, "topics": [TIERED]}))?;
     let own = world.oracle.try_ask(&json!({"do": "own-settings", "boot": world.boot, "topic": TIERED}))?;
     let faults = world.node.log().lines().filter(|line| line.contains("publishing fault")).count();
-    match is[0] == world.before.tiered && own["retention.ms"] == "-1" && faults == 0 {
+    let keys = ["start", "first", "last", "count", "digest"];
+    let same = keys.iter().all(|key| is[0][key] == world.before.tiered[key]);
+    match same && own["retention.ms"] == "-1" && faults == 0 {
         true => Ok(Cell::Refused(why)),
         false => Err(format!("was {}, is {is}, with {own}; {faults} faults", world.before.tiered)),
     }

@@ -1,7 +1,7 @@
 //! The source of a column: a stock broker with everything that a hand-over may lose, and what its clients see there.
 
 use super::clients::{self, Group};
-use super::column::Column;
+use super::column::{Column, Mode};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,6 +54,8 @@ pub(super) struct Source {
     pub(super) boot: String,
     /// An address that leads here until it moves: what a client is given that must live on.
     pub(super) name: Relay,
+    /// How long a producer that lives on tries to write.
+    pub(super) delivery_ms: u32,
     /// About now; times of records and of lookups are told from it, so that they are the same at both ends.
     pub(super) base_ms: i64,
 }
@@ -122,6 +124,9 @@ pub(super) fn spec(column: Column, dir: &Path) -> Spec {
         .version(column.release)
         .property("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
         .property("super.users", "User:ANONYMOUS")
+        // One that was killed may come back when its session is over.
+        .property("broker.session.timeout.ms", "4000")
+        .property("broker.heartbeat.interval.ms", "500")
         .property("share.coordinator.state.topic.num.partitions", "4")
 }
 
@@ -150,7 +155,12 @@ impl Source {
         let broker = Broker::start(with_remote_storage(spec(column, dir), dir));
         let (boot, base_ms) = (broker.address(), now_ms());
         let name = Relay::to(&boot);
-        let mut source = Self { broker, boot, name, base_ms };
+        let delivery_ms = match column.mode {
+            Mode::Standby => 120_000,
+            // One in transactions tries in vain.
+            Mode::Adopt => 12_000,
+        };
+        let mut source = Self { broker, boot, name, delivery_ms, base_ms };
         for (topic, partitions) in TOPICS.into_iter().chain([(TIERED, 1)]) {
             oracle.create(&source.boot, topic, partitions, &settings(topic));
         }
@@ -203,7 +213,7 @@ impl Source {
             oracle.produce(boot, "paid", json!({"partitions": 2, "count": 40, "perBatch": 5, "txn": txn, "end": end}));
         }
         for txn in [None, Some(LIVING)] {
-            clients::lives(oracle, self.name.address(), txn).unwrap_or_else(|why| panic!("{why}"));
+            clients::lives(oracle, self.name.address(), txn, self.delivery_ms).unwrap_or_else(|why| panic!("{why}"));
         }
         oracle.ask(&json!({"do": "delete-records", "boot": boot, "topic": "trimmed", "before": TRIMMED_AT}));
     }

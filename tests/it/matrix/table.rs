@@ -28,6 +28,8 @@ const HEAD: &str = "\
 broker of the same release. A run that finds anything else than the suite expects (`tests/it/matrix/expected.rs`) fails and writes nothing; `make test`
 runs the columns 4.0.2 and 4.4.0 and fails when this file says something else than it expects.
 
+*standby*: into a node that is not running yet (`twinlog promote --to`). *adopt*: to a broker that runs and has a topic of its own (`twinlog promote --adopt`).
+
 *kept*: as at the source. *changed*: not so, and how. *refused*: not taken along, and why. *none*: the release has no such thing.
 ";
 const NOTES: &str = "## Notes";

@@ -1,12 +1,12 @@
 //! One column: a source, a mirror of it, and the stock broker that takes it over. Rows are read in `rows.rs` and beside it; this file makes
 //! what they look at, once for all of them.
 
-use super::column::{Cell, Column, Mode, Row};
-use super::source::{self, Before, LIMIT, Source, TIERED, names};
-use serde_json::{Value, json};
+use super::column::{Cell, Column, Row};
+use super::source::{Before, LIMIT, Source, TIERED, names};
+use super::taker::Taker;
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
-use twinlog_tests::command::{Ran, twinlog};
+use std::time::Instant;
 use twinlog_tests::house::{House, Site};
 use twinlog_tests::kafka::Broker;
 use twinlog_tests::oracle::Oracle;
@@ -29,6 +29,8 @@ pub(super) struct World {
     pub(super) before: Before,
     /// Why the topic in remote storage was refused at first.
     pub(super) tiered: Result<String, String>,
+    /// What the hand-over warned of.
+    pub(super) warnings: Vec<String>,
     /// The broker that took over.
     pub(super) node: Broker,
     /// Its address.
@@ -46,8 +48,8 @@ impl World {
         let version = || librdkafka::ask(SCRIPT, &["version", "{}"]).unwrap_or_else(|why| panic!("{why}"));
         let librdkafka = librdkafka::python().and_then(|_| version().as_str().map(str::to_owned));
         let mut oracle = Oracle::start();
-        let node = Broker::prepare(source::spec(column, &scratch.path().join("node")).unformatted());
-        let boot = node.address();
+        let mut taker = Taker::new(column, &scratch.path().join("node"), &mut oracle);
+        let boot = taker.broker.address();
         let source = Source::new(column, &scratch.path().join("source"), &mut oracle);
         let before = source.look(&mut oracle);
         let site = Site::new(scratch.path().join("site"));
@@ -60,12 +62,11 @@ impl World {
         ends.push((TIERED.to_owned(), 0, tiered_end));
         site.caught_up("dr", &ends, LIMIT);
         site.cli(&["mirrors", "sync", "dr"]).done();
-        let tiered = tiered(&site, &node, &mut oracle);
-        let node = match column.mode {
-            Mode::Standby => promoted(&site, node, column),
-        };
+        let tiered = taker.tiered(&site, &mut oracle);
+        let warnings = taker.takes_over(&site);
         house.down();
-        Self { column, oracle, librdkafka, source, before, tiered, node, boot, cells: BTreeMap::new(), scratch }
+        let (node, cells) = (taker.broker, BTreeMap::new());
+        Self { column, oracle, librdkafka, source, before, tiered, warnings, node, boot, cells, scratch }
     }
 
     /// What librdkafka makes of the same; nothing where it is not installed.
@@ -80,40 +81,17 @@ impl World {
         format!("Java {}{other}", place::KAFKA_VERSION)
     }
 
+    /// The warning that holds these words.
+    pub(super) fn warned(&self, words: &str) -> Result<String, String> {
+        let found = self.warnings.iter().find(|warning| warning.contains(words));
+        found.cloned().ok_or_else(|| format!("nothing was said of {words}: {:?}", self.warnings))
+    }
+
     /// Notes what a row is; why it is not as it should be, when it is not.
     pub(super) fn found(&mut self, row: Row, read: impl FnOnce(&mut Self) -> Result<Cell, String>) {
+        let begun = Instant::now();
         let cell = read(self).unwrap_or_else(Cell::Wrong);
+        eprintln!("{}, {}: {cell} (after {} ms)", self.column.name(), row.name(), begun.elapsed().as_millis());
         self.cells.insert(row, cell);
     }
-}
-
-/// `twinlog promote` into a node, with `more`.
-fn promote(site: &Site, node: &Broker, more: &[&str]) -> Ran {
-    let (properties, state) = (text(&node.dir().join("server.properties")), text(&site.state()));
-    let words = ["promote", "dr", "--to", &properties, "--state", &state, "--bootstrap-server", &site.listen];
-    twinlog(&[&words, more].concat())
-}
-
-/// Hands over into a node that nobody formatted, for the features of its release, and starts it.
-fn promoted(site: &Site, mut node: Broker, column: Column) -> Broker {
-    let release = column.release.rsplit_once('.').map_or(column.release, |(release, _)| release);
-    promote(site, &node, &["--release", release]).done();
-    node.resume();
-    node
-}
-
-/// Why a topic in remote storage is refused. The remedy: with a setting of its own here it goes over as a local topic.
-fn tiered(site: &Site, node: &Broker, oracle: &mut Oracle) -> Result<String, String> {
-    let ran = promote(site, node, &["--dry-run", "--json"]);
-    let told: Value = serde_json::from_str(&ran.stdout).map_err(|cause| format!("{cause}: {ran:?}"))?;
-    let mut blockers = told["blockers"].as_array().into_iter().flatten().filter_map(|found| found["what"].as_str());
-    let why = blockers.find(|what| what.contains(TIERED)).ok_or_else(|| format!("not refused: {told}"))?;
-    let local = json!({"remote.storage.enable": "false"});
-    oracle.try_ask(&json!({"do": "settings", "boot": site.listen, "topic": TIERED, "set": local}))?;
-    Ok(why.to_owned())
-}
-
-/// A path for a command line.
-fn text(path: &Path) -> String {
-    path.to_str().expect("paths of tests are UTF-8").to_owned()
 }

@@ -51,6 +51,12 @@ pub fn judge(
             "set their offsets at the broker afterwards (kafka-share-groups --reset-offsets)",
         ));
     }
+    if !facts.quotas.is_empty() {
+        warnings.push(Finding::new(
+            format!("{} quotas of clients at the source are not given to the broker: they would hold for its own topics too", facts.quotas.len()),
+            "set those by hand that it is to have (kafka-configs --entity-type users, clients, ips)",
+        ));
+    }
     let restamped =
         own.iter().filter(|topic| topic.partitions.iter().any(|partition| epoch_max(partition) > 0)).count();
     if restamped > 0 {
