@@ -57,8 +57,15 @@ enum Cleaned {
     Below(i64),
     /// It worked up to this offset, above the cut.
     Beyond(i64),
-    /// It may have worked above the cut: the broker was killed, and its own note may be old.
+    /// It may have worked above the cut: the broker runs or was killed, and its own note may be old.
     Unknown,
+}
+
+/// Adds the topics that a cleaner has spoilt, before anybody reads their logs: what was removed would be taken for something else.
+pub(super) fn spoilt(journal: &Journal, judged: &mut Preflight) {
+    let mut looked = Preflight { partitions: judged.partitions.clone(), ..Preflight::default() };
+    cleaners(journal, &mut looked);
+    judged.blockers.append(&mut looked.blockers);
 }
 
 /// Adds what cleaners of the node have done to what stays.
@@ -85,7 +92,7 @@ fn cleaner(taken: &Taken, last_base: i64) -> Result<Option<Finding>, Finding> {
         let what = format!("{} cannot be used: {cause}", log_dir.join(names::CLEANER_OFFSETS).display());
         Finding::new(what, "restore the file, or take it away when no topic of the node is compacted")
     })?;
-    let lost = "a record that stays may be gone because of one that is thrown away";
+    let lost = "a record that stays may be gone because of one that does not";
     let remedy = "leave the topic out: name the others with --topic, and mirror it from scratch";
     match found {
         Cleaned::No => Ok(None),
@@ -101,7 +108,7 @@ fn cleaner(taken: &Taken, last_base: i64) -> Result<Option<Finding>, Finding> {
         }
         Cleaned::Unknown => {
             let what =
-                format!("the broker was killed, and its cleaner may have worked on {name} beyond the cut at {cut}");
+                format!("the broker runs or was killed: its cleaner may have worked on {name} beyond the cut at {cut}");
             Err(Finding::new(format!("{what}: {lost}"), remedy))
         }
     }

@@ -95,6 +95,9 @@ impl Look<'_> {
                 }
             }
         }
+        if self.cuts.is_some() {
+            broker_files::spoilt(self.journal, self.judged);
+        }
         if !self.order.clone {
             self.others(chosen);
             self.space();
