@@ -3,6 +3,7 @@
 //! mirror goes on from B; a node that runs gives copies. And the whole circle, with clients that write all along: A to B, back to A on the same node, and to B again, each
 //! acknowledged record is there once and in order, ids are kept, leader epochs rise, and a group goes on.
 
+mod parted;
 mod world;
 
 use serde_json::{Value, json};

@@ -62,6 +62,13 @@ impl Spec {
         self
     }
 
+    /// Two log folders.
+    #[must_use]
+    pub fn two_log_dirs(mut self) -> Self {
+        self.log_dirs = ["data", "more"].map(|name| self.dir.join(name)).into();
+        self
+    }
+
     /// A fixed cluster id (22 base64url characters).
     #[must_use]
     pub fn cluster_id(mut self, id: &str) -> Self {
