@@ -2,7 +2,8 @@
 //! open), is taken back with one command after that broker was stopped or killed: what it wrote is listed, saved and thrown away, what was
 //! mirrored stays as it is and is not fetched again, mirroring goes on until the copy is the source's bytes, and it can be handed over
 //! again, with leader epochs above all that clients have seen. From a broker that runs copies are taken: it goes on serving and being written
-//! to, its closed files stay as they are, and the mirror goes on in the copies.
+//! to, its closed files stay as they are, and the mirror goes on in the copies. What its retention removed is left out; what its cleaner wrote
+//! anew is refused by name, also when that happened in the middle.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -325,5 +326,72 @@ fn a_broker_that_runs_keeps_its_directories_and_the_mirror_goes_on_in_copies() {
     world.source_gets(OLD + 800_000, 40);
     world.is_the_sources(&BTreeMap::new());
     node.stop();
+    world.house.down();
+}
+
+#[test]
+fn what_retention_removed_is_left_out_and_what_a_cleaner_wrote_anew_is_refused_also_in_the_middle() {
+    let _turn = place::turn();
+    let mut world = World::new("reclaim-aged");
+    for topic in ["aged", "tidy"] {
+        world.oracle.create(&world.boot, topic, 1, &json!({"segment.ms": "2000", "retention.ms": "-1"}));
+        let more = json!({"count": 100, "perBatch": 10, "keys": 5, "time": OLD, "timeStep": 100});
+        world.oracle.produce(&world.boot, topic, more);
+        world.site.cli(&["topics", "start", "dr", "--wait", "--timeout", "60s", "--topic", topic]).done();
+    }
+    world.site.caught_up("dr", &["aged", "tidy"].map(|topic| (topic.to_owned(), 0, 100)), LIMIT);
+    world.site.cli(&["mirrors", "sync", "dr", "--what", "configs"]).done();
+    let mut node = world.promote("first");
+    let boot = node.address();
+    let words = world.command("reclaim", "--from", &node, &["--clone"]);
+    let ran = twinlog_until("reclaim-begun", &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(ran.code, -1, "{ran:?}");
+
+    let more = json!({"count": 20, "keys": 5, "time": OLD + 500_000, "timeStep": 100});
+    world.oracle.produce(&boot, "tidy", more);
+    let alter = |world: &mut World, topic: &str, config: Value| {
+        world.oracle.ask(&json!({"do": "alter", "boot": boot, "topic": topic, "config": config}));
+    };
+    alter(&mut world, "tidy", json!({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}));
+    let aged: u64 = Log::read(&node.partition_dir("aged", 0))
+        .expect("a log")
+        .segments
+        .iter()
+        .map(|segment| std::fs::metadata(&segment.path).expect("a file").len())
+        .sum();
+    alter(&mut world, "aged", json!({"retention.bytes": (aged / 2).to_string()}));
+    let first = |dir: &Path| Log::read(dir).expect("a log").segments[0].base;
+    until("retention and the cleaner have run", LIMIT, || {
+        let seen = (first(&node.partition_dir("aged", 0)), node.cleaned("tidy", 0));
+        if seen.0 > 0 && seen.1 >= 100 { Ok(()) } else { Err(format!("{seen:?}")) }
+    });
+    let begins = first(&node.partition_dir("aged", 0));
+
+    let refused = world.reclaim(&node, &["--clone"]).refused();
+    assert!(
+        refused.contains("tidy-0") && refused.contains("meanwhile") && refused.contains("as a cleaner does"),
+        "{refused}"
+    );
+    assert!(!world.site.data().join(".twinlog-reclaim-dr").exists());
+    let looked = world.reclaim(&node, &["--clone", "--dry-run"]);
+    assert!(looked.code == 1 && looked.stdout.contains("BLOCKED") && looked.stdout.contains("tidy-0"), "{looked:?}");
+    world.reclaim(&node, &["--clone", "--topic", "aged"]).done();
+    node.stop();
+    let others = ["plain", "paid", "__transaction_state"];
+    world.reclaim(&node, &others.map(|topic| ["--topic", topic]).concat()).done();
+    let refused = world.reclaim(&node, &[]).refused();
+    assert!(refused.contains("tidy-0") && refused.contains("--from-scratch"), "{refused}");
+    world.reclaim(&node, &["--topic", "tidy", "--from-scratch"]).done();
+    world
+        .site
+        .cli(&["topics", "start", "dr", "--from-scratch", "--wait", "--timeout", "60s", "--topic", "tidy"])
+        .done();
+    world.site.cli(&["topics", "start", "dr", "--wait", "--timeout", "60s", "--topic", "aged"]).done();
+    world.start_again();
+    world.is_the_sources(&BTreeMap::new());
+    let mut extents = copy::extents(&mut world.oracle, &world.boot, &["aged", "tidy"]);
+    extents[0].start = begins;
+    copy::same_bytes(&world.source, &world.site.data(), &extents).expect("the source's bytes");
+    assert_eq!(first(&world.site.data().join("aged-0")), begins, "{begins} > 0");
     world.house.down();
 }

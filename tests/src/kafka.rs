@@ -305,6 +305,18 @@ impl Broker {
         found.unwrap_or_else(|| panic!("the broker has no folder {name}"))
     }
 
+    /// How far the cleaner says that it went in a partition; -1 when it says nothing.
+    ///
+    /// # Panics
+    /// When the node has no such partition.
+    #[must_use]
+    pub fn cleaned(&self, topic: &str, partition: i32) -> i64 {
+        let dir = self.partition_dir(topic, partition);
+        let text = std::fs::read_to_string(dir.with_file_name("cleaner-offset-checkpoint")).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{topic} {partition} ")));
+        line.and_then(|offset| offset.parse().ok()).unwrap_or(-1)
+    }
+
     /// Everything the node wrote to its log so far.
     #[must_use]
     pub fn log(&self) -> String {

@@ -6,7 +6,7 @@ use super::world::{LIMIT, OLD, World};
 use serde_json::{Value, json};
 use std::path::Path;
 use twinlog_tests::copy;
-use twinlog_tests::kafka::{Broker, Spec};
+use twinlog_tests::kafka::Spec;
 use twinlog_tests::kafka_log::Log;
 use twinlog_tests::place;
 use twinlog_tests::process::until;
@@ -36,15 +36,6 @@ fn first_base(dir: &Path) -> i64 {
     Log::read(dir).expect("a log").segments[0].base
 }
 
-/// How far the cleaner says that it went.
-fn cleaned(broker: &Broker, topic: &str) -> i64 {
-    let dir = broker.partition_dir(topic, 0);
-    let file = dir.parent().expect("a log directory").join("cleaner-offset-checkpoint");
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{topic} 0 ")).map(ToOwned::to_owned));
-    line.and_then(|offset| offset.parse().ok()).unwrap_or(-1)
-}
-
 /// A comes back without the end of two logs, and serves by itself: retention and the cleaner run, and one log gets other records.
 fn serves_on_by_itself(world: &mut World) {
     world.a.broker.resume();
@@ -62,7 +53,7 @@ fn serves_on_by_itself(world: &mut World) {
     alter(world, &boot, "tidy", &json!({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}));
     until("retention and the cleaner have run", LIMIT, || {
         let dir = |topic| world.a.broker.partition_dir(topic, 0);
-        let seen = (first_base(&dir("aged")), first_base(&dir("gone")), cleaned(&world.a.broker, "tidy"));
+        let seen = (first_base(&dir("aged")), first_base(&dir("gone")), world.a.broker.cleaned("tidy", 0));
         if seen.0 > 0 && seen.1 == 100 && seen.2 > 100 { Ok(()) } else { Err(format!("{seen:?}")) }
     });
     world.a.broker.kill();
