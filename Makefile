@@ -50,8 +50,8 @@ matrix: setup-test $(if $(TWINLOG_BIN_DIR),,build) ## what stock brokers of ever
 	TWINLOG_MATRIX="$(ONLY)" TWINLOG_LIBRDKAFKA=$${TWINLOG_CLIENTS_HOME:-$$HOME/.cache/twinlog-clients}/$(LIBRDKAFKA_VERSION) \
 	  $(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture matrix::
 
-promote-figures: setup-test build ## what handing over 1,000 partitions takes, against the broker's own start; not part of `make test`
-	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture promote::at_scale
+promote-figures: setup-test build ## what handing over 1,000 partitions takes, to a node and to a running broker; not part of `make test`
+	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored --nocapture at_scale::
 
 circle: setup-test build ## the way to another host and back, by nodes of each layout; not part of `make test`
 	$(CARGO) test -p twinlog-tests --locked --test it -- --ignored circle::

@@ -2,6 +2,7 @@
 //! see there what they saw at the source, groups go on, and a new producer is never told of a record that was not written, also after the
 //! broker crashed. What is interrupted or refused is in the files beside.
 
+mod at_scale;
 mod interrupted;
 mod world;
 

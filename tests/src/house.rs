@@ -185,6 +185,23 @@ impl Site {
             Ok(())
         });
     }
+
+    /// Waits until all of a mirror, `partitions` in number, is here and on the disk.
+    ///
+    /// # Panics
+    /// When it is not in time.
+    pub fn has_everything(&self, mirror: &str, partitions: usize, limit: Duration) {
+        let whole = |row: &&Value| row["lagRecords"] == 0 && row["flushedOffset"] == row["destinationOffset"];
+        until("the mirror has everything", limit, || {
+            let described = self.ask(&["mirrors", "describe", mirror]);
+            let topics = described[0]["topics"].as_array().into_iter().flatten();
+            let rows = topics.flat_map(|topic| topic["partitions"].as_array().into_iter().flatten());
+            match rows.filter(whole).count() {
+                done if done == partitions => Ok(()),
+                done => Err(format!("{done} of {partitions}")),
+            }
+        });
+    }
 }
 
 fn find_partition(described: &Value, mirror: &str, topic: &str, partition: i64) -> Result<Value, String> {

@@ -106,9 +106,7 @@ impl World {
     }
 
     pub(super) fn adopt_into(&self, address: &str, log_dir: &str, more: &[&str], run: impl Fn(&[&str]) -> Ran) -> Ran {
-        let state = text(&self.site.state());
-        let own = ["promote", "dr", "--adopt", address, "--log-dir", log_dir, "--state", &state];
-        run(&[&own, &["--bootstrap-server", &self.site.listen][..], more].concat())
+        adopt(&self.site, address, log_dir, more, run)
     }
 
     pub(super) fn log_dir(&self) -> String {
@@ -182,6 +180,13 @@ impl World {
         let told = self.broker.tool("org.apache.kafka.tools.TransactionsCommand", &arguments);
         told.lines().skip(1).filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
     }
+}
+
+/// `twinlog promote --adopt` of the mirror into a broker's log directory, run as `run` does.
+pub(super) fn adopt(site: &Site, address: &str, log_dir: &str, more: &[&str], run: impl Fn(&[&str]) -> Ran) -> Ran {
+    let state = text(&site.state());
+    let own = ["promote", "dr", "--adopt", address, "--log-dir", log_dir, "--state", &state];
+    run(&[&own, &["--bootstrap-server", &site.listen][..], more].concat())
 }
 
 /// A broker that writes its checkpoints every second.

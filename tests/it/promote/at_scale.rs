@@ -32,7 +32,7 @@ fn handing_over_a_thousand_partitions_takes_little_longer_than_a_start_with_them
     let none = "mirror.internal.topics=none";
     site.cli(&["mirrors", "create", "dr", "--source", &source.address, "--set", none]).done();
     site.cli(&["topics", "start", "dr", "--include", "bench-.*"]).done();
-    until("the mirror has everything", LIMIT, || has_everything(&site));
+    site.has_everything("dr", (TOPICS * PARTITIONS) as usize, LIMIT);
     let node = Broker::prepare(Spec::new(scratch.path().join("node")).unformatted());
     let mut oracle = client_that_has_run(&scratch.path().join("other"));
     let start = node.start_command();
@@ -78,16 +78,6 @@ fn client_that_has_run(dir: &Path) -> Oracle {
     oracle.produce(&other.address(), "other", json!({"count": 1}));
     other.stop();
     oracle
-}
-
-fn has_everything(site: &Site) -> Result<(), String> {
-    let described = site.ask(&["mirrors", "describe", "dr"]);
-    let topics = described[0]["topics"].as_array().cloned().unwrap_or_default();
-    let rows: Vec<Value> =
-        topics.iter().flat_map(|topic| topic["partitions"].as_array().cloned().unwrap_or_default()).collect();
-    let whole = |row: &&Value| row["lagRecords"] == 0 && row["flushedOffset"] == row["destinationOffset"];
-    let done = rows.iter().filter(whole).count();
-    if done == (TOPICS * PARTITIONS) as usize { Ok(()) } else { Err(format!("{done} of {}", rows.len())) }
 }
 
 /// When a broker acknowledges the first record, since `begun`.
