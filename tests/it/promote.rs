@@ -44,6 +44,8 @@ fn a_node_that_nobody_formatted_takes_a_mirror_and_clients_go_on() {
     let described = world.site.ask(&["mirrors", "describe", "dr"]);
     let handed = described[0]["topics"][0]["handedOverTo"].as_str().map(str::to_owned);
     assert!(handed.is_some_and(|to| to.starts_with("node 1 of cluster ")), "{described}");
+    let status = world.site.cli(&["status"]).done();
+    assert!(status.contains("topics are handed over to node 1 of cluster "), "{status}");
     assert!(world.site.cli(&["topics", "start", "dr", "--topic", "plain"]).refused().contains("reclaim"));
     world.goes_on(&node.address());
     let again = world.promote(&node, &["--undo"]).refused();

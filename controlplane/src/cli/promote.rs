@@ -59,6 +59,11 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
             Begun::Blocked(judged) => return blocked(&judged, json),
         },
     };
+    if hand_over.journal.step >= if args.start { Step::Checked } else { Step::Promoted } {
+        say(
+            "this hand-over has ended before; what follows is its report, and what is not so any more is not seen by it",
+        );
+    }
     hand_over.advance(Step::Promoted, &mut say)?;
     let checked = if args.start { Some(serve(&mut hand_over, args, &mut say)?) } else { None };
     said?;

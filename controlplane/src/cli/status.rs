@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::clock::now_ms;
 use crate::failure::Failure;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use twinlog_proto::messages::describe_mirrors::{DescribeMirrorsRequest, NodeDetail};
 
 /// Everything that is shown.
@@ -65,6 +66,8 @@ struct Summary {
     source_up: Option<bool>,
     source_answered_at_ms: Option<i64>,
     topics: usize,
+    /// How many topics each broker has that took some over.
+    handed_over: BTreeMap<String, usize>,
     #[serde(flatten)]
     sums: Sums,
     syncs: Vec<super::sync::Sync>,
@@ -122,8 +125,13 @@ fn summary(mirror: Mirror, (source_bootstrap, source_up, answered_at_ms): (Optio
             Some(Wrong { topic, partition: p.partition, state, retry_attempt: p.retry_attempt, why })
         })
     });
+    let mut handed_over = BTreeMap::new();
+    for to in mirror.topics.iter().filter_map(|topic| topic.handed_over_to.clone()) {
+        *handed_over.entry(to).or_insert(0) += 1;
+    }
     Summary {
         wrong: wrong.collect(),
+        handed_over,
         source_bootstrap,
         source_up: (source_up >= 0).then_some(source_up > 0),
         source_answered_at_ms: (answered_at_ms >= 0).then_some(answered_at_ms),

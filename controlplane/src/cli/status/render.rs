@@ -89,6 +89,15 @@ pub(super) fn lines(snapshot: &Snapshot, now_ms: i64) -> Vec<Line> {
     for (at, text) in output::table_lines(&heads, &rows).into_iter().enumerate() {
         lines.push(Line::new(if at == 0 { Look::Bold } else { Look::Plain }, text));
     }
+    for (mirror, to, topics) in
+        snapshot.mirrors.iter().flat_map(|m| m.handed_over.iter().map(move |(to, n)| (m, to, n)))
+    {
+        let text = format!(
+            "{}: {topics} topics are handed over to {to}; `twinlog promote` again ends what was interrupted, `twinlog reclaim` takes them back",
+            mirror.mirror
+        );
+        lines.push(plain(text));
+    }
     for sync in
         snapshot.mirrors.iter().flat_map(|m| m.syncs.iter().filter_map(move |s| Some((m, s, s.last_error.as_ref()?))))
     {
@@ -239,6 +248,7 @@ mod tests {
             source_up: Some(false),
             source_answered_at_ms: None,
             topics: 1,
+            handed_over: [("node 1 of cluster c".to_owned(), 3)].into(),
             sums: Sums { partitions: 30, lag_unknown: 2, ..Sums::default() },
             syncs: Vec::new(),
             wrong: (0..wrong as i32).map(one).collect(),
@@ -274,6 +284,11 @@ mod tests {
         assert!(lines[22].starts_with("5 more partitions of m"), "{lines:?}");
         assert!(lines.contains(&"control plane: pid 7, up 1 min 1 s, restarts 2, memory -, open files -".to_owned()));
         assert!(lines.contains(&"data plane: not there".to_owned()), "{lines:?}");
+        let told = lines.iter().find(|line| line.contains("handed over"));
+        assert!(
+            told.is_some_and(|line| line.starts_with("m: 3 topics are handed over to node 1 of cluster c;")),
+            "{lines:?}"
+        );
     }
 
     #[test]
