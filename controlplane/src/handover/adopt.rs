@@ -324,6 +324,7 @@ impl Adopting {
         groups::commit(&mut self.adoption)?;
         self.save()?;
         let mut client = broker::connect(&self.adoption.address)?;
+        groups::have_transaction_coordinator(&mut client, &mut self.adoption)?;
         groups::make_acls(&mut client, &mut self.adoption, &self.journal.acls)
     }
 

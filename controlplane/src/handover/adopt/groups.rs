@@ -21,6 +21,10 @@ use twinlog_proto::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchReque
 /// How long coordinators are waited for: the first question may make the cluster create the topic that keeps offsets.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
+/// How long a coordinator of transactions is waited for, which nothing here needs.
+const TRANSACTIONS_TIME_MAX: Duration = Duration::from_secs(10);
+/// Key type of transactional ids in requests for coordinators.
+const TRANSACTIONAL_ID: i8 = 1;
 /// Resource types of access rules that are about one topic or one group.
 const TOPIC: i8 = 2;
 const GROUP: i8 = 3;
@@ -169,6 +173,35 @@ fn fetch(client: &mut Client, group: &str, of: impl Iterator<Item = (String, i32
         found.extend(known.map(|p| ((topic.name.clone(), p.partition_index), p.committed_offset)));
     }
     Ok(found)
+}
+
+/// Has the cluster make the topic of its transaction coordinators when it has seen no transaction yet: without one, transactional producers of
+/// the source would be kept waiting until their delivery timeout, and not be told that nobody knows their transaction.
+///
+/// # Errors
+/// When the cluster does not answer.
+pub(super) fn have_transaction_coordinator(client: &mut Client, adoption: &mut Adoption) -> Result<(), Failure> {
+    if adoption.topics.iter().all(|topic| topic.highest_producer_id < 0) {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    loop {
+        let coordinator_keys = vec!["twinlog".to_owned()];
+        let request = FindCoordinatorRequest { key_type: TRANSACTIONAL_ID, coordinator_keys, ..Default::default() };
+        let answer = client.ask(&request).map_err(broker::unasked)?;
+        let code = answer.coordinators.first().map_or(ErrorCode::NONE, |told| ErrorCode(told.error_code));
+        if code == ErrorCode::NONE {
+            return Ok(());
+        }
+        if !code.is_retriable() || begun.elapsed() >= TRANSACTIONS_TIME_MAX {
+            adoption.findings.push(Finding::new(
+                format!("the cluster has no coordinator of transactions: {code}"),
+                "restart transactional producers of the source: they may wait for one until their delivery timeout",
+            ));
+            return Ok(());
+        }
+        sleep(POLL);
+    }
 }
 
 /// Connections to the brokers that keep offsets.
