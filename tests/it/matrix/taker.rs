@@ -26,10 +26,13 @@ impl Taker {
         let broker = match column.mode {
             Mode::Standby => Broker::prepare(spec.unformatted()),
             Mode::Adopt => {
-                // The command ends when the broker has noted how far its logs are on the disk.
-                let broker = Broker::start(spec.property("log.flush.offset.checkpoint.interval.ms", "1000"));
-                oracle.create(&broker.address(), OWN, 1, &json!({}));
-                oracle.produce(&broker.address(), OWN, json!({"count": 10, "perBatch": 5}));
+                // The command ends when the broker has noted how far its logs are on the disk, and where they begin.
+                let spec = spec.property("log.flush.offset.checkpoint.interval.ms", "1000");
+                let broker = Broker::start(spec.property("log.flush.start.offset.checkpoint.interval.ms", "1000"));
+                let boot = broker.address();
+                oracle.create(&boot, OWN, 1, &json!({}));
+                let ask = json!({"do": "stream-start", "name": OWN, "boot": boot, "topic": OWN, "partitions": 1, "perBatch": 5});
+                oracle.ask(&ask);
                 broker
             }
         };
@@ -49,8 +52,9 @@ impl Taker {
         twinlog(&[&words, to, more].concat())
     }
 
-    /// Hands over; a standby has the features of its release and is started. What the command warned of.
-    pub(super) fn takes_over(&mut self, site: &Site) -> Vec<String> {
+    /// Hands over; a standby has the features of its release and is started, a broker that runs goes on serving its own topic, which is written
+    /// all along. What the command warned of.
+    pub(super) fn takes_over(&mut self, site: &Site, oracle: &mut Oracle) -> Vec<String> {
         let judged = self.promote(site, &["--dry-run", "--json"]).json();
         let warned = judged["warnings"].as_array().into_iter().flatten().filter_map(|found| found["what"].as_str());
         let warnings = warned.map(str::to_owned).collect();
@@ -61,7 +65,12 @@ impl Taker {
                 self.broker.resume();
             }
             Mode::Adopt => {
+                let pid = self.broker.pid();
                 self.promote(site, &[]).done();
+                assert_eq!(self.broker.pid(), pid, "the broker went on running");
+                let written = oracle.ask(&json!({"do": "stream-stop", "name": OWN}));
+                let there = oracle.read(&self.broker.address(), &[OWN], "read_committed")[0].count;
+                assert!(there > 0 && written["records"] == there, "{written} to its own topic, {there} are there");
             }
         }
         warnings

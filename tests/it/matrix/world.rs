@@ -63,7 +63,7 @@ impl World {
         site.caught_up("dr", &ends, LIMIT);
         site.cli(&["mirrors", "sync", "dr"]).done();
         let tiered = taker.tiered(&site, &mut oracle);
-        let warnings = taker.takes_over(&site);
+        let warnings = taker.takes_over(&site, &mut oracle);
         house.down();
         let (node, cells) = (taker.broker, BTreeMap::new());
         Self { column, oracle, librdkafka, source, before, tiered, warnings, node, boot, cells, scratch }

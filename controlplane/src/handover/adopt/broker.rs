@@ -23,10 +23,11 @@ use twinlog_proto::storage::names;
 /// Resource type of a broker in requests about settings.
 const RESOURCE_BROKER: i8 = 4;
 /// The settings of the broker that matter here.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "auto.create.topics.enable",
     "authorizer.class.name",
     "log.flush.offset.checkpoint.interval.ms",
+    "log.flush.start.offset.checkpoint.interval.ms",
     "metadata.log.dir",
     "log.dirs",
 ];

@@ -9,6 +9,7 @@ use crate::handover::preflight::Finding;
 use crate::handover::promote::Say;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use twinlog_proto::messages::describe_producers::{DescribeProducersRequest, TopicRequest};
@@ -57,21 +58,37 @@ impl Adopting {
         journal
     }
 
-    /// Waits until the broker's own checkpoint says that it would not read the copies again after a crash: reading them it would find the
-    /// producers of the source.
+    /// Waits until the broker's own checkpoints say that it would not read the copies again after a crash, where it would find the producers
+    /// of the source; and that it would know log starts within a segment, before which are records that the source has deleted.
     pub(super) fn settle(&mut self, say: Say<'_>) -> Result<(), Failure> {
         let (_, found) = broker::look(&self.adoption.address, &self.adoption.log_dir, &[], None, self.state())?;
-        let interval = found.settings.get("log.flush.offset.checkpoint.interval.ms").and_then(|ms| ms.parse().ok());
-        let interval = interval.map_or(INTERVAL_DEFAULT, Duration::from_millis).min(INTERVAL_MAX);
+        let interval = |key: &str| {
+            let told = found.settings.get(key).and_then(|ms| ms.parse().ok());
+            told.map_or(INTERVAL_DEFAULT, Duration::from_millis).min(INTERVAL_MAX)
+        };
+        let recovery = interval("log.flush.offset.checkpoint.interval.ms");
         say(&format!(
-            "waiting for the broker's next checkpoint of its recovery points (within {interval:?}); the topics are served"
+            "waiting for the broker's next checkpoint of its recovery points (within {recovery:?}); the topics are served"
         ));
+        let at_risk = "a broker that crashes finds the producers of the source again";
+        self.await_checkpoint(recovery, Self::unsettled, at_risk);
+        if self.unsettled_start().is_some() {
+            let starts = interval("log.flush.start.offset.checkpoint.interval.ms");
+            say(&format!(
+                "waiting for the broker's next checkpoint of its log starts (within {starts:?}); the topics are served"
+            ));
+            let at_risk = "a broker that crashes serves records again that the source has deleted";
+            self.await_checkpoint(starts, Self::unsettled_start, at_risk);
+        }
+        Ok(())
+    }
+
+    /// Waits as long as `unsettled` says of something that it is not written; notes what is `at_risk` when it never is.
+    fn await_checkpoint(&mut self, interval: Duration, unsettled: fn(&Self) -> Option<String>, at_risk: &str) {
         let begun = Instant::now();
-        while let Some(why) = self.unsettled() {
+        while let Some(why) = unsettled(self) {
             if begun.elapsed() > interval + INTERVAL_MARGIN {
-                let what = format!(
-                    "{why}: until that is written, a broker that crashes finds the producers of the source again"
-                );
+                let what = format!("{why}: until that is written, {at_risk}");
                 self.adoption
                     .findings
                     .push(Finding::new(what, "look into the broker's log, or restart it cleanly once"));
@@ -79,19 +96,16 @@ impl Adopting {
             }
             sleep(POLL);
         }
-        Ok(())
     }
 
     /// The first partition whose recovery point is not known to lie behind what was mirrored.
     fn unsettled(&self) -> Option<String> {
         let path = self.adoption.log_dir.join(names::RECOVERY_POINTS);
-        let entries = fs::read(&path).ok().and_then(|bytes| checkpoint::parse(&bytes).ok()).unwrap_or_default();
-        let known: BTreeMap<(&str, i32), i64> =
-            entries.iter().map(|entry| ((entry.topic.as_str(), entry.partition), entry.offset)).collect();
+        let known = known(&path);
         for topic in &self.journal.topics {
             for partition in &topic.partitions {
                 let end = partition.end_offset.unwrap_or(partition.last_mirrored_offset);
-                if known.get(&(topic.topic.as_str(), partition.partition)).is_none_or(|point| *point < end) {
+                if known.get(&(topic.topic.clone(), partition.partition)).is_none_or(|point| *point < end) {
                     let name = names::partition_dir(&topic.topic, partition.partition);
                     return Some(format!("{} says nothing of {name} up to {end}", path.display()));
                 }
@@ -99,6 +113,32 @@ impl Adopting {
         }
         None
     }
+
+    /// The first partition whose log start lies within a segment that is there, and is not written down.
+    fn unsettled_start(&self) -> Option<String> {
+        let path = self.adoption.log_dir.join(names::LOG_STARTS);
+        let known = known(&path);
+        for topic in &self.journal.topics {
+            for partition in &topic.partitions {
+                let (start, first) = (partition.log_start_offset, partition.segments.first());
+                let Some(first) = first.filter(|first| first.base_offset < start) else { continue };
+                let name = names::partition_dir(&topic.topic, partition.partition);
+                let segment = names::file_name(first.base_offset, names::FileKind::Log);
+                let is_there = self.adoption.log_dir.join(&name).join(segment).exists();
+                let is_known = known.get(&(topic.topic.clone(), partition.partition)).is_some_and(|at| *at >= start);
+                if is_there && !is_known {
+                    return Some(format!("{} does not say that {name} begins at {start}", path.display()));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What a checkpoint of the broker says; nothing when it is not there yet.
+fn known(path: &Path) -> BTreeMap<(String, i32), i64> {
+    let entries = fs::read(path).ok().and_then(|bytes| checkpoint::parse(&bytes).ok()).unwrap_or_default();
+    entries.into_iter().map(|entry| ((entry.topic, entry.partition), entry.offset)).collect()
 }
 
 /// Nobody has written to a partition that still ends where it was handed over, so no producer may be known of it.
