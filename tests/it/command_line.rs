@@ -100,7 +100,10 @@ fn a_mirror_lives_through_its_commands() {
 
 fn described(site: &Site, source: &Broker, id: &str) {
     let all = site.ask(&["mirrors", "describe"]);
-    assert_eq!(keys(&all[0]), BTreeSet::from(["mirror", "sourceClusterId", "topics", "summary", "syncs"]));
+    assert_eq!(
+        keys(&all[0]),
+        BTreeSet::from(["mirror", "quotas", "scramUsers", "sourceClusterId", "summary", "syncs", "topics"])
+    );
     assert_eq!(all[0]["sourceClusterId"], source.cluster_id());
     let topic = &all[0]["topics"][0];
     assert_eq!(keys(topic), BTreeSet::from(["topic", "topicId", "handedOverTo", "partitions", "summary"]));
