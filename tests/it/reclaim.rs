@@ -287,6 +287,12 @@ fn a_broker_that_runs_keeps_its_directories_and_the_mirror_goes_on_in_copies() {
     world.source_gets(OLD + 500_000, 40);
     let more = json!({"do": "stream-start", "name": "on", "boot": boot, "topic": "plain", "partitions": 2, "perBatch": 5, "pauseMs": 20});
     world.oracle.ask(&more);
+    until("the stream has begun", LIMIT, || {
+        match world.oracle.offsets(&boot, "plain").iter().map(|(_, end, _)| end).sum::<i64>() {
+            ends if ends > 200 + 40 => Ok(()),
+            ends => Err(format!("ends: {ends}")),
+        }
+    });
     let refused = world.reclaim(&node, &[]).refused();
     assert!(refused.contains(".lock") && refused.contains("--clone"), "{refused}");
     let (before, clone) = (world.closed_at(&node), ["--clone"]);
