@@ -314,9 +314,12 @@ impl Adopting {
 
     /// Has the control plane remember whose the topics are.
     fn record(&self, returned: bool) -> Result<(), Failure> {
-        let names = self.journal.topics.iter().map(|topic| topic.topic.clone());
         let (order, to) = (&self.order.promote, (self.journal.handed_over_to.as_str(), returned));
-        control::record(&order.control, &order.mirror, names, to, "the hand-over is not recorded")
+        let topics = match returned {
+            true => control::named(self.journal.topics.iter().map(|topic| topic.topic.clone())),
+            false => control::ended(&self.journal.topics),
+        };
+        control::record(&order.control, &order.mirror, topics, to, "the hand-over is not recorded")
     }
 
     fn commit(&mut self, say: Say<'_>) -> Result<(), Failure> {

@@ -2,8 +2,9 @@
 
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::handover::journal::{Partition, Topic};
 use twinlog_proto::error_code::ErrorCode;
-use twinlog_proto::messages::record_hand_over::{RecordHandOverRequest, TopicData};
+use twinlog_proto::messages::record_hand_over::{EndedPartition, RecordHandOverRequest, TopicData};
 
 /// Connects to the control plane at `address`, HOST:PORT.
 ///
@@ -15,19 +16,39 @@ pub(super) fn connect(address: &str) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// Has the control plane remember who has the topics called `names`; `returned`: they are the mirror's again. `failure` says what
-/// has not been done when it refuses.
+/// Topics by name, where what is recorded of their ends holds.
+pub(super) fn named(names: impl IntoIterator<Item = String>) -> Vec<TopicData> {
+    names.into_iter().map(|name| TopicData { topic_name: name, ..TopicData::default() }).collect()
+}
+
+/// Topics with the ends that a journal has: the control plane refuses when mirroring went on since.
+pub(super) fn ended(topics: &[Topic]) -> Vec<TopicData> {
+    let partition = |of: &Partition| EndedPartition {
+        partition_index: of.partition,
+        last_mirrored_offset: of.last_mirrored_offset,
+        last_mirror_epoch: of.last_mirror_epoch,
+        ..EndedPartition::default()
+    };
+    let topic = |of: &Topic| TopicData {
+        topic_name: of.topic.clone(),
+        partitions: of.partitions.iter().map(partition).collect(),
+        ..TopicData::default()
+    };
+    topics.iter().map(topic).collect()
+}
+
+/// Has the control plane remember who has `topics`; `returned`: they are the mirror's again. `failure` says what has not been done
+/// when it refuses.
 ///
 /// # Errors
 /// When it cannot be asked, or refuses.
 pub(super) fn record(
     address: &str,
     mirror: &str,
-    names: impl IntoIterator<Item = String>,
+    topics: Vec<TopicData>,
     (handed_over_to, returned): (&str, bool),
     failure: &str,
 ) -> Result<(), Failure> {
-    let topics = names.into_iter().map(|name| TopicData { topic_name: name, ..TopicData::default() }).collect();
     let (mirror_name, handed_over_to) = (mirror.to_owned(), handed_over_to.to_owned());
     let request = RecordHandOverRequest { mirror_name, topics, handed_over_to, returned, ..Default::default() };
     ask_to_record(address, &request, failure)

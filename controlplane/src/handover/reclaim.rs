@@ -319,7 +319,7 @@ impl Reclaiming {
             );
         }
         let to = (self.journal.handed_over_to.as_str(), true);
-        control::record(&order.control, &order.mirror, reclaim.topics(), to, failure)
+        control::record(&order.control, &order.mirror, control::named(reclaim.topics()), to, failure)
     }
 }
 

@@ -85,7 +85,8 @@ fn known_topic(
             None => format!("it has no partition {partition}"),
             Some(known) if known.last_mirrored == Some(last) => continue,
             Some(_) if to.is_some() => {
-                "the mirror has it already, and mirroring of it ended elsewhere; take it back from where it is"
+                "the mirror has it already, and mirroring of it ended elsewhere, as when it was started again meanwhile; take the \
+                 hand-over back (--undo) and begin anew, or take the topic back from where it is"
                     .to_owned()
             }
             Some(_) if last.offset < 0 => format!("partition {partition} cannot end at {}", last.offset),

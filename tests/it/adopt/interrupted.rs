@@ -50,6 +50,7 @@ fn what_is_killed_ends_right_and_what_cannot_be_right_is_refused() {
     }
     assert!(world.site.cli(&["topics", "start", "dr", "--topic", "packed"]).refused().contains("adopted in"));
 
+    mirrored_meanwhile(&mut world);
     taken_back(&mut world);
     members_and_others(&mut world);
     world.was_not_disturbed(pid);
@@ -123,6 +124,20 @@ fn delete(world: &mut World, topic: &str) {
 }
 
 /// Before the broker has the topic, and after it was deleted there: mirroring goes on in the mirror's own files.
+/// Copies of a topic that was started again while the command was away are never handed over: they lack what came since.
+fn mirrored_meanwhile(world: &mut World) {
+    let killed = world.adopt_until("adopt-copied", &PLAIN);
+    assert_eq!(killed.code, -1, "{killed:?}");
+    world.site.cli(&["topics", "start", "dr", "--wait", "--timeout", "60s", "--topic", "plain"]).done();
+    let boot = world.boot.clone();
+    world.oracle.produce(&boot, "plain", json!({"partitions": 3, "count": 30, "perBatch": 10}));
+    world.has_all_of(&["plain"]);
+    world.site.cli(&["topics", "stop", "dr", "--wait", "--topic", "plain"]).done();
+    let said = world.adopt(&PLAIN).refused();
+    assert!(said.contains("ended elsewhere") && said.contains("--undo"), "{said}");
+    world.adopt(&["--undo"]).done();
+}
+
 fn taken_back(world: &mut World) {
     let killed = world.adopt_until("topic-placed", &PLAIN);
     assert_eq!(killed.code, -1, "{killed:?}");

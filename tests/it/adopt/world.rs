@@ -90,7 +90,12 @@ impl World {
     }
 
     pub(super) fn has_everything(&mut self) {
-        let extents = copy::extents(&mut self.oracle, &self.boot, &TOPICS.map(|(name, _)| name));
+        self.has_all_of(&TOPICS.map(|(name, _)| name));
+    }
+
+    /// The mirror has all that the source has of these topics.
+    pub(super) fn has_all_of(&mut self, topics: &[&str]) {
+        let extents = copy::extents(&mut self.oracle, &self.boot, topics);
         let ends: Vec<_> = extents.iter().map(|e| (e.topic.clone(), i64::from(e.partition), e.end)).collect();
         self.site.caught_up("dr", &ends, LIMIT);
     }

@@ -43,7 +43,13 @@ pub fn take_back(order: &Order, say: Say<'_>) -> Result<Vec<String>, Failure> {
             "delete it there when what was written is not wanted, then run the same command again",
         );
     }
-    control::record(&order.promote.control, mirror, names.clone(), (&to, true), "the return is not recorded")?;
+    control::record(
+        &order.promote.control,
+        mirror,
+        control::named(names.clone()),
+        (&to, true),
+        "the return is not recorded",
+    )?;
     let mut journal = Journal::begin(mirror, preflight::Mode::Planned, now_ms());
     let topic = |name: &String| journal::Topic {
         topic: name.clone(),

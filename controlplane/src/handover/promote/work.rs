@@ -126,7 +126,8 @@ impl HandOver {
     /// Has the control plane remember whose the topics are.
     pub(super) fn record(&mut self, returned: bool) -> Result<(), Failure> {
         let (order, to) = (&self.order, (self.journal.handed_over_to.as_str(), returned));
-        control::record(&order.control, &order.mirror, self.names(), to, "the hand-over is not recorded")
+        let topics = if returned { control::named(self.names()) } else { control::ended(&self.journal.topics) };
+        control::record(&order.control, &order.mirror, topics, to, "the hand-over is not recorded")
     }
 
     /// Has the data plane's program rename, append and finish.
