@@ -182,6 +182,13 @@ impl Adopting {
             let dirs: Vec<String> = self.directories(std::slice::from_ref(&name)).collect();
             for dir in dirs {
                 let (there, back) = (self.adoption.log_dir.join(&dir), self.adoption.stage.join(&dir));
+                if there.join(names::PARTITION_METADATA).exists() {
+                    return Err(Failure::new(
+                        format_args!("{} stays in the log directory", there.display()),
+                        "the broker has made the topic and uses it: clients may have written there",
+                        "run the same command (without --undo) to end the hand-over; delete the topic at the broker when it is not wanted",
+                    ));
+                }
                 if there.is_dir() && !back.exists() {
                     fs::rename(&there, &back).map_err(|cause| {
                         let what = format_args!("{} cannot be taken out of the log directory", there.display());

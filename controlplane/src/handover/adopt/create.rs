@@ -114,6 +114,10 @@ impl Adopting {
             let remedy = "run the same command again: it finds out whether the topic was made";
             Failure::new(format_args!("topic {} is being handed over", topic.topic), cause, remedy)
         })?;
+        let pending = |code: ErrorCode| {
+            let remedy = "run the same command again: it finds out whether the topic was made";
+            Failure::new(format_args!("topic {} is being handed over", topic.topic), code, remedy)
+        };
         let refused = |words: String| {
             Failure::new(
                 format_args!("the broker does not make topic {}", topic.topic),
@@ -127,9 +131,11 @@ impl Adopting {
         match ErrorCode(result.error_code) {
             ErrorCode::NONE => Ok(Made::Here(result.topic_id)),
             ErrorCode::TOPIC_ALREADY_EXISTS => Ok(Made::Exists),
+            // These do not say whether the topic is made after all, and then the copies are its logs.
+            code if code.is_retriable() || code == ErrorCode::UNKNOWN_SERVER_ERROR => Err(pending(code)),
             code => {
                 // A directory without a topic would be put aside at the broker's next start.
-                self.place(&topic.topic, true)?;
+                self.take_unnoticed(topic)?;
                 Err(refused(result.error_message.unwrap_or_else(|| code.to_string())))
             }
         }

@@ -92,9 +92,9 @@ fn commit_group(client: &mut Client, group: &str, wanted: Vec<&mut Committed>) -
                 topic.partitions.into_iter().map(move |p| ((name.clone(), p.partition_index), ErrorCode(p.error_code)))
             })
             .collect();
-        let loading = codes.values().any(|code| code.is_retriable());
-        if !loading || begun.elapsed() >= SETTLE_TIME_MAX {
-            break codes;
+        let Some(loading) = codes.values().find(|code| code.is_retriable()) else { break codes };
+        if begun.elapsed() >= SETTLE_TIME_MAX {
+            return Err(late(group, *loading));
         }
         sleep(POLL);
     };
@@ -106,6 +106,14 @@ fn commit_group(client: &mut Client, group: &str, wanted: Vec<&mut Committed>) -
         });
     }
     Ok(())
+}
+
+/// The coordinator of a group is not ready in time: nothing is decided, and the same command asks again.
+fn late(group: &str, code: ErrorCode) -> Failure {
+    Failure::timed_out(
+        format_args!("the coordinator of group {group} is not ready ({code}), and offsets of it wait"),
+        "run the same command again",
+    )
 }
 
 fn refusal(code: ErrorCode) -> String {
@@ -161,9 +169,10 @@ fn fetch(client: &mut Client, group: &str, of: impl Iterator<Item = (String, i32
     let begun = Instant::now();
     let answer = loop {
         let answer = client.ask(&request).map_err(broker::unasked)?;
-        let loading = answer.groups.iter().any(|group| ErrorCode(group.error_code).is_retriable());
-        if !loading || begun.elapsed() >= SETTLE_TIME_MAX {
-            break answer;
+        let mut codes = answer.groups.iter().map(|group| ErrorCode(group.error_code));
+        let Some(loading) = codes.find(|code| code.is_retriable()) else { break answer };
+        if begun.elapsed() >= SETTLE_TIME_MAX {
+            return Err(late(group, loading));
         }
         sleep(POLL);
     };
@@ -228,6 +237,7 @@ impl Coordinators {
             match ErrorCode(told.error_code) {
                 ErrorCode::NONE => break broker::host_port(&told.host, told.port),
                 code if code.is_retriable() && begun.elapsed() < SETTLE_TIME_MAX => sleep(POLL),
+                code if code.is_retriable() => return Err(late(group, code)),
                 code => return Ok(Err(format!("its coordinator is not known: {code}"))),
             }
         };

@@ -21,6 +21,8 @@ use twinlog_proto::storage::kraft::METADATA_TOPIC;
 const IDS_MAX: i64 = 2_000_000;
 /// Ids in a block.
 const BLOCK: i64 = 1_000;
+/// Blocks that are taken at most: each is a record in the cluster's metadata.
+const BLOCKS_MAX: i64 = 100_000;
 /// A broker may hold so many that it took before.
 const HELD_MAX: i64 = 2 * BLOCK;
 /// Connections over which a broker is asked at the same time.
@@ -54,7 +56,9 @@ pub(super) fn raise(found: &Broker, highest: i64) -> Result<ProducerIds, Failure
                 Err(cause) => done.no_blocks = Some(cause),
             }
         }
-        let last = up_to(address, highest, first)?;
+        // Asking one by one would end short of it.
+        let is_far = done.no_blocks.is_some() && highest - first > IDS_MAX;
+        let last = if is_far { first } else { up_to(address, highest, first)? };
         if last <= highest {
             let why = done.no_blocks.as_deref().unwrap_or("they were not asked for");
             return Err(Failure::new(
@@ -62,7 +66,7 @@ pub(super) fn raise(found: &Broker, highest: i64) -> Result<ProducerIds, Failure
                     "broker {id} gives out producer id {last}, and ids up to {highest} are in the mirrored batches"
                 ),
                 format_args!(
-                    "a new producer could be told that records are written which are not; {IDS_MAX} ids were asked for one by one, and \
+                    "a new producer could be told that records are written which are not; at most {IDS_MAX} ids are asked for one by one, and \
                      blocks cannot be had from the controller: {why}"
                 ),
                 "let this host reach the controller's listener, or hand over to a standby node (--to)",
@@ -77,7 +81,7 @@ pub(super) fn raise(found: &Broker, highest: i64) -> Result<ProducerIds, Failure
 fn blocks(found: &Broker, highest: i64) -> Result<u64, String> {
     let epoch = registration::epoch(&found.metadata_log(), found.node_id())?;
     let mut controller = controller(&found.address)?;
-    let mut taken = 0;
+    let (mut taken, mut before) = (0, -1);
     loop {
         let request = AllocateProducerIdsRequest { broker_id: found.node_id(), broker_epoch: epoch };
         let answer = controller.ask(&request).map_err(|cause| cause.to_string())?;
@@ -85,9 +89,20 @@ fn blocks(found: &Broker, highest: i64) -> Result<u64, String> {
             return Err(format!("AllocateProducerIds is answered with {}", ErrorCode(answer.error_code)));
         }
         taken += 1;
-        if answer.producer_id_start + i64::from(answer.producer_id_len) > highest {
+        let next = answer.producer_id_start.checked_add(i64::from(answer.producer_id_len.max(0)));
+        let Some(next) = next.filter(|next| *next > before) else {
+            return Err(format!(
+                "the controller gives out no rising ids: {} ids from {} on",
+                answer.producer_id_len, answer.producer_id_start
+            ));
+        };
+        if next > highest {
             return Ok(taken);
         }
+        if (highest - next) / BLOCK > BLOCKS_MAX {
+            return Err(format!("its next id is {next}, more than {BLOCKS_MAX} blocks below"));
+        }
+        before = next;
     }
 }
 
