@@ -33,8 +33,8 @@ fn one_line(command: &mut Command, words: &[&str]) {
 #[test]
 fn a_busy_port_is_named_with_the_flag_that_chooses_another() {
     let folder = tempfile::tempdir().unwrap();
-    let busy = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let _held = TcpListener::bind(&busy).unwrap();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = held.local_addr().unwrap().to_string();
     let state = folder.path().join("state");
     let mut command = Command::new(BINARY);
     command.arg("--data").arg(folder.path().join("data")).arg("--state").arg(&state);
