@@ -120,7 +120,9 @@ fn done_before(order: &Order) -> Result<Option<Reclaim>, Failure> {
         [] => done.partitions.iter().all(is_gone),
         stages => order.clone && done.partitions.iter().all(|taken| stages.iter().any(|stage| is_ours(stage, taken))),
     };
-    let is_done = |done: &Reclaim| done.from == from && done.lmo_from == order.lmo_from && is_taken(done);
+    // Other topics of the same node may follow.
+    let is_same = |done: &Reclaim| (&done.from, &done.lmo_from, &done.asked) == (&from, &order.lmo_from, &order.topics);
+    let is_done = |done: &Reclaim| is_same(done) && is_taken(done);
     Ok(done.filter(is_done))
 }
 
@@ -195,4 +197,38 @@ fn list(partitions: &[Taken], clone: bool) -> Result<(), Failure> {
     let records = if clone { "#STAY THERE" } else { "#THROWN AWAY" };
     let heads = ["PARTITION", "#START", "#CUT AT", "#END", records, "#BYTES", "EPOCHS"];
     output::table(&heads, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_done_for_one_topic_is_not_done_for_another() {
+        let state = tempfile::tempdir().unwrap();
+        let from = state.path().join("server.properties");
+        let order = |topics: &[&str]| Order {
+            mirror: "dr".to_owned(),
+            from: from.clone(),
+            state: state.path().to_owned(),
+            control: String::new(),
+            topics: topics.iter().map(|name| (*name).to_owned()).collect(),
+            save_aside: None,
+            lmo_from: Some("b:9092".to_owned()),
+            allow_empty: false,
+            from_scratch: false,
+            clone: false,
+        };
+        let taken = json!({"topic": "a", "partition": 0, "logDir": "/nowhere", "logStartOffset": 0, "lastMirroredOffset": 1,
+            "lastMirrorEpoch": 0, "endOffset": 1, "records": 0, "bytes": 0, "epochs": []});
+        let report = json!({"step": "returned", "begunAtMs": 1, "from": from, "lmoFrom": "b:9092", "asked": ["a"], "logDirs": [],
+            "cleanMarkers": {}, "savedAside": null, "partitions": [taken]});
+        let path = reclaim::report_path(&order(&[])).unwrap();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, report.to_string()).unwrap();
+        serde_json::from_value::<Reclaim>(report).expect("a report");
+        let is_done = |topics: &[&str]| done_before(&order(topics)).unwrap().is_some();
+        assert_eq!((is_done(&["a"]), is_done(&["b"]), is_done(&[])), (true, false, false));
+    }
 }

@@ -340,6 +340,7 @@ fn begun(order: &Order, from: PathBuf, log_dirs: Vec<PathBuf>) -> Result<Reclaim
         begun_at_ms: now_ms(),
         from,
         lmo_from: order.lmo_from.clone(),
+        asked: order.topics.clone(),
         clean_markers: keep::markers(&log_dirs)?,
         log_dirs,
         saved_aside: None,

@@ -27,6 +27,9 @@ pub struct Reclaim {
     /// The control plane by whose last mirrored offsets the topics are cut; `None`: by our own.
     #[serde(default)]
     pub lmo_from: Option<String>,
+    /// The topics that were asked for by name; none for all.
+    #[serde(default)]
+    pub asked: Vec<String>,
     /// The log directories of the node, which are locked; absolute. None when copies are taken.
     pub log_dirs: Vec<PathBuf>,
     /// The clean markers that were there, by log directory: they are put back, for the broker may have other partitions.
