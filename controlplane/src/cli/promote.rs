@@ -59,10 +59,8 @@ pub(super) fn run(args: &Promote) -> Result<ExitCode, Failure> {
             Begun::Blocked(judged) => return blocked(&judged, json),
         },
     };
-    if hand_over.journal.step >= if args.start { Step::Checked } else { Step::Promoted } {
-        say(
-            "this hand-over has ended before; what follows is its report, and what is not so any more is not seen by it",
-        );
+    if !args.start && hand_over.journal.step >= Step::Promoted {
+        say("it was handed over before; what follows is the report of then (--start looks at the broker again)");
     }
     hand_over.advance(Step::Promoted, &mut say)?;
     let checked = if args.start { Some(serve(&mut hand_over, args, &mut say)?) } else { None };
