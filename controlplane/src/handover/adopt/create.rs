@@ -110,14 +110,12 @@ impl Adopting {
     fn make(&self, client: &mut Client, topic: &Topic) -> Result<Made, Failure> {
         let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
         let topics = vec![broker::creatable(&topic.topic, count, &topic.all_configs(), self.journal.node_id)];
-        let answer = client.ask(&CreateTopicsRequest { topics, ..Default::default() }).map_err(|cause| {
+        let pending = |cause: &dyn std::fmt::Display| {
             let remedy = "run the same command again: it finds out whether the topic was made";
             Failure::new(format_args!("topic {} is being handed over", topic.topic), cause, remedy)
-        })?;
-        let pending = |code: ErrorCode| {
-            let remedy = "run the same command again: it finds out whether the topic was made";
-            Failure::new(format_args!("topic {} is being handed over", topic.topic), code, remedy)
         };
+        let request = CreateTopicsRequest { topics, ..Default::default() };
+        let answer = client.ask(&request).map_err(|cause| pending(&cause))?;
         let refused = |words: String| {
             Failure::new(
                 format_args!("the broker does not make topic {}", topic.topic),
@@ -132,7 +130,7 @@ impl Adopting {
             ErrorCode::NONE => Ok(Made::Here(result.topic_id)),
             ErrorCode::TOPIC_ALREADY_EXISTS => Ok(Made::Exists),
             // These do not say whether the topic is made after all, and then the copies are its logs.
-            code if code.is_retriable() || code == ErrorCode::UNKNOWN_SERVER_ERROR => Err(pending(code)),
+            code if code.is_retriable() || code == ErrorCode::UNKNOWN_SERVER_ERROR => Err(pending(&code)),
             code => {
                 // A directory without a topic would be put aside at the broker's next start.
                 self.take_unnoticed(topic)?;
