@@ -1,9 +1,11 @@
 //! The embedded source as a process of its own, with many topics that grow for ever.
 
+use crate::house::Site;
 use crate::place;
 use crate::process::mortal;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
 
 /// A running source. It ends with this value.
 #[derive(Debug)]
@@ -16,6 +18,20 @@ pub struct Embedded {
 }
 
 impl Embedded {
+    /// [`Embedded::start`] with topics that do not grow, when mirror `dr` of the site has all of them.
+    ///
+    /// # Panics
+    /// When it does not start, or the mirror does not have them in time.
+    #[must_use]
+    pub fn mirrored_by(site: &Site, topics: u32, partitions: u32, bytes: &str, limit: Duration) -> Self {
+        let source = Self::start(topics, partitions, bytes, "0");
+        let none = "mirror.internal.topics=none";
+        site.cli(&["mirrors", "create", "dr", "--source", &source.address, "--set", none]).done();
+        site.cli(&["topics", "start", "dr", "--include", "bench-.*"]).done();
+        site.has_everything("dr", (topics * partitions) as usize, limit);
+        source
+    }
+
     /// Starts one with `topics` topics of `partitions` partitions, called `bench-00000` and so on, which hold `bytes` (as the
     /// command line takes them) and grow by `rate` bytes per second.
     ///

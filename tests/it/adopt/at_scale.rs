@@ -20,13 +20,9 @@ const READABLE_MS_MAX: u64 = 1000;
 fn a_topic_of_a_hundred_partitions_is_the_brokers_within_a_second() {
     let _turn = place::turn();
     let scratch = place::scratch("adopt-scale");
-    let source = Embedded::start(TOPICS, PARTITIONS, "400MiB", "0");
     let site = Site::new(scratch.path().join("site"));
     let house = House::up(&site);
-    let none = "mirror.internal.topics=none";
-    site.cli(&["mirrors", "create", "dr", "--source", &source.address, "--set", none]).done();
-    site.cli(&["topics", "start", "dr", "--include", "bench-.*"]).done();
-    site.has_everything("dr", (TOPICS * PARTITIONS) as usize, LIMIT);
+    let _source = Embedded::mirrored_by(&site, TOPICS, PARTITIONS, "400MiB", LIMIT);
     let broker = Broker::start(receiver(scratch.path(), place::KAFKA_VERSION));
 
     let log_dir = text(&broker.dir().join("data"));

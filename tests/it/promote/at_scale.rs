@@ -26,13 +26,9 @@ const RATIO_MAX: f64 = 1.5;
 fn handing_over_a_thousand_partitions_takes_little_longer_than_a_start_with_them() {
     let _turn = place::turn();
     let scratch = place::scratch("promote-scale");
-    let source = Embedded::start(TOPICS, PARTITIONS, "40MiB", "0");
     let site = Site::new(scratch.path().join("site"));
     let house = House::up(&site);
-    let none = "mirror.internal.topics=none";
-    site.cli(&["mirrors", "create", "dr", "--source", &source.address, "--set", none]).done();
-    site.cli(&["topics", "start", "dr", "--include", "bench-.*"]).done();
-    site.has_everything("dr", (TOPICS * PARTITIONS) as usize, LIMIT);
+    let _source = Embedded::mirrored_by(&site, TOPICS, PARTITIONS, "40MiB", LIMIT);
     let node = Broker::prepare(Spec::new(scratch.path().join("node")).unformatted());
     let mut oracle = client_that_has_run(&scratch.path().join("other"));
     let start = node.start_command();
